@@ -24,7 +24,8 @@ STOPPED = 79
 code after those of sysexits.h."""
 
 OUT_OF_TIME = 80
-"""The time limit (`run.time_limit_h`) is over, and no other attempt follows."""
+"""The time limit (`run.time_limit_h`) is over, and no other attempt follows. Not 75: with it Slurm requeues a job even
+after `scontrol update requeue=0`."""
 
 CANCELLED = 143
 """128 + SIGTERM: a user cancelled the job; it must not restart. Slurm ignores the code of a cancelled job."""

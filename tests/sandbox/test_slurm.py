@@ -232,6 +232,17 @@ else:
         assert slurm_output() == "restart none\nrestart 1\n"
         assert [(attempt.number, attempt.exit_code) for attempt in slurm_jobs.attempts(job)] == [(1, 75), (2, 0)]
 
+    def test_requeue_exit_code_restarts_job_that_forbids_it(self, slurm_jobs, submit_to_slurm, slurm_output):
+        """Why the agent has a code of its own for an attempt that no other may follow (launcher/agent/exits.py)."""
+        text = '[ -n "${SLURM_RESTART_COUNT-}" ] && exit 0; scontrol update jobid=$SLURM_JOB_ID requeue=0; '
+        job = submit_to_slurm(f"{text}scontrol show job $SLURM_JOB_ID | grep -o Requeue=.; exit 75", "--no-requeue")
+        until(lambda: slurm_jobs.attempts(job) and slurm_jobs.attempts(job)[0].ended_at)
+        until(lambda: slurm_jobs.state(job) is JobState.PENDING)
+        slurm_jobs.release(job)
+        assert end(slurm_jobs, job) is JobState.COMPLETED
+        assert slurm_output() == "Requeue=0\n"
+        assert [attempt.exit_code for attempt in slurm_jobs.attempts(job)] == [75, 0]
+
     def test_job_released_immediately_after_requeue_restarts(self, slurm_jobs, submit_to_slurm):
         """On the same node, with an end at the beginning of a second: slurmd tells attempts apart by whole seconds."""
         job = submit_to_slurm(

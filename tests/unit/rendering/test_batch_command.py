@@ -276,7 +276,7 @@ class TestTheWholeWay:
         arguments, environment = given_to_the_trainer(node_folder)
         assert arguments == as_bytes(words) or not words
         assert holds(environment, as_bytes(variables))
-        assert environment[b"TOKEN"] == secret.encode().rstrip(b"\n")
+        assert environment[b"TOKEN"] == secret.encode()
         assert nothing_was_injected(node_folder)
 
 
