@@ -87,6 +87,9 @@ def answers(
     approval = usable(given, action, file=str(file), sandbox=sandbox, environment=os.environ, now=options.now())
     if asked.settings not in ((), approval.settings):
         raise ImpossibleError(f"approval {given} is for other settings", hint=AGAIN)
+    if asked.region not in (None, approval.region):
+        message = f"approval {given} is for region {approval.region or 'of the plan file'}, not {asked.region}"
+        raise ImpossibleError(message, hint="leave out --region")
     if selection is not None and not str(approval.digest).startswith(selection):
         message = f"--pick {selection} is another candidate than the approved {str(approval.digest)[:6]}"
         raise ImpossibleError(message, hint="leave out --pick")

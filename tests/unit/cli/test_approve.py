@@ -234,6 +234,19 @@ def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path,
         answers(approval.id, Action.LAUNCH, path, other, "abcdef", yes=False, sandbox=False)
 
 
+@pytest.mark.parametrize("region", [None, "us-east-1"], ids=["by the plan file", "by --region"])
+def test_launch_in_another_region_than_the_approved_refused(tmp_path, state, region):
+    path = written(tmp_path)
+    approval = approved(path, state, how=replace(LIMIT, region=region))
+    for asked in (None, region):
+        given = answers(approval.id, Action.LAUNCH, path, replace(LIMIT, region=asked), None, yes=False, sandbox=False)
+        assert given.price_options.region == region
+    elsewhere = replace(LIMIT, region="us-west-2")
+    with pytest.raises(ImpossibleError, match=r"is for region (us-east-1|of the plan file), not us-west-2"):
+        answers(approval.id, Action.LAUNCH, path, elsewhere, None, yes=False, sandbox=False)
+    assert [kept.id for kept in open_approvals(state, NOW)] == [approval.id]
+
+
 def test_approval_refuses_second_job_and_stays_single_use(tmp_path, state):
     approval = approved(written(tmp_path), state)
     how = replace(options.price_options(), settings=())
