@@ -208,8 +208,11 @@ class TestRun:
         environment = run_batch(one_node(), **others).environment
         assert environment["AWS_REGION"] == environment["AWS_DEFAULT_REGION"] == "us-east-2"
 
-    def test_efa_check_in_the_sandbox_is_skipped_with_a_message(self, run_batch, one_node):
-        assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run_batch(one_node()).stdout
+    def test_efa_check_in_the_sandbox_is_skipped_with_a_message(self, run_batch, one_node, bundle_of, plan_of):
+        programs = {"srun": 'shift 3; exec "$@"', "scontrol": SCONTROL}
+        answer = run_batch(script_of(bundle_of(plan_of())), nodes=2, programs=programs)
+        assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in answer.stdout
+        assert "EFA here" not in run_batch(one_node()).stdout
 
     def test_several_nodes_start_the_agent_on_each_through_srun(self, run_batch, bundle_of, plan_of):
         programs = {"srun": 'echo "srun $1 $2 $3" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"', "scontrol": SCONTROL}

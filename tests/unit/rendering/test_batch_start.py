@@ -67,24 +67,29 @@ class TestEfa:
     """A p5.48xlarge shows 32 interfaces."""
 
     def test_no_efa_interface_stops_the_job_before_the_agent(self, start):
-        answer = start()
+        answer = start(nodes=2)
         assert answer.returncode == 1
         assert "p5.48xlarge has 32 EFA interfaces, found 0; it stops here" in answer.stderr
         assert answer.environment is None
 
+    def test_single_node_without_efa_interfaces_starts_the_agent(self, start):
+        answer = start()
+        assert (answer.returncode, "EFA interfaces" in answer.stdout) == (0, False)
+        assert answer.environment
+
     def test_too_few_efa_interfaces_stop_the_job(self, start):
         start.devices(*["efa"] * 31)
-        answer = start()
+        answer = start(nodes=2)
         assert (answer.returncode, answer.environment) == (1, None)
         assert "found 31" in answer.stderr
 
     def test_devices_of_another_driver_are_not_counted_as_efa(self, start):
         start.devices(*["efa"] * 31, "mlx5_core", "mlx5_core")
-        assert "found 31" in start().stderr
+        assert "found 31" in start(nodes=2).stderr
 
     def test_all_efa_interfaces_present_starts_the_agent(self, start):
         start.devices(*["efa"] * 32, "mlx5_core")
-        answer = start()
+        answer = start(nodes=2)
         assert answer.returncode == 0
         assert ": 32 EFA interfaces\n" in answer.stdout
         assert answer.environment
@@ -92,10 +97,10 @@ class TestEfa:
     def test_efa_interfaces_unknown_to_libfabric_stop_the_job(self, start):
         start.devices(*["efa"] * 32)
         check_arguments = '[[ "$*" == "--provider efa" ]] || exit 0; '
-        answer = start(programs_too={"fi_info": check_arguments + "exit 61"})
+        answer = start(nodes=2, programs_too={"fi_info": check_arguments + "exit 61"})
         assert (answer.returncode, answer.environment) == (1, None)
         assert "libfabric offers none of its 32 EFA interfaces" in answer.stderr
-        assert start(programs_too={"fi_info": check_arguments + "exit 0"}).returncode == 0
+        assert start(nodes=2, programs_too={"fi_info": check_arguments + "exit 0"}).returncode == 0
 
     def test_efa_check_runs_on_every_node(self, start):
         start.devices(*["efa"] * 32)
