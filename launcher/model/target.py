@@ -253,6 +253,10 @@ class Target:
         """The Systems Manager parameter of AWS's image for a type of its nodes; None: a deployment pins no image."""
         return None
 
+    def node_addresses(self, facts: InstanceType, interfaces: int) -> int:
+        """The least private addresses of one node with a number of interfaces that have one each."""
+        return interfaces
+
     def fees(self, request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
         """Its service's charges for a number of nodes of a type; none by default."""
         return ()

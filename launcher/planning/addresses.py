@@ -140,7 +140,8 @@ def addresses(request: PlanRequest, place: Place, instances: Mapping[str, Instan
     target, storage = target_of(place.target), request.storage
     types = (place.instance_type, *request.target.fallback_types)
     layout = target.efa_layout or request.target.efa_layout
-    nodes = place.nodes * sum(addresses_per_node(instances[type_], layout) for type_ in types)
+    facts = [instances[name] for name in types]
+    nodes = place.nodes * sum(target.node_addresses(each, addresses_per_node(each, layout)) for each in facts)
     balancer = LOAD_BALANCER_ADDRESSES if storage.has_login_pool and target.login_balancer else 0
     gib = target.shared_gib(storage.lustre_gib)
     lustre = 1 + LUSTRE_ADDRESSES_PER_STEP * -(-gib // 1200) if gib else 0

@@ -176,7 +176,8 @@ class ServingPlan:
             environment["SM_VLLM_RUNNER"] = "pooling"
         published = serve.model.published_format if isinstance(serve.model, ModelDimensions) else None
         if serve.weight_format is ServingPrecision.FP8 and published is None:
-            # vLLM reads the format of published weights from their config.json, and refuses another name of it.
+            # vLLM reads the format of published weights from their config.json, and refuses another one: "Quantization
+            # method specified in the model config (...) does not match" (vllm-project/vllm, _verify_quantization).
             environment["SM_VLLM_QUANTIZATION"] = "fp8"
         if model.startswith("/"):
             environment["HF_HUB_OFFLINE"] = "1"

@@ -139,6 +139,15 @@ class PodTarget(Target):
     control_plane = "eks.cluster"
     software = (f"kubernetes/{VERSION}", "image/{image}")
 
+    def node_addresses(self, facts: InstanceType, interfaces: int) -> int:
+        """The interfaces' addresses, and those of pods that the network plugin takes at a node's start, at least.
+
+        AWS's network plugin assigns every address that the first interface can have: 50 on each type with several
+        cards, so that a p5.48xlarge takes 81 on HyperPod, and 15 or more on others (SageMaker developer guide, HyperPod
+        prerequisites, custom VPC, and maximum number of pods; read 2026-11-29).
+        """
+        return interfaces + (49 if facts.network_cards > 1 else 14)
+
     def key_changes(self, resource_type: str, old: Properties, new: Properties) -> Iterator[KeyChange]:
         """The change of the control plane's version."""
         if resource_type == EKS_TYPE:

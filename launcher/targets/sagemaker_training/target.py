@@ -59,6 +59,10 @@ class SageMakerTraining(SageMakerTarget):
     needed_endpoints = ("logs", "monitoring")
     encrypts_traffic = True
 
+    def node_addresses(self, facts: InstanceType, interfaces: int) -> int:
+        """At least 2, with EFA at least 5 (developer guide, training jobs in a VPC, subnets; read 2026-11-29)."""
+        return max(interfaces, 5 if facts.efa_interfaces else 2)
+
     def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
         """The regions to try: SageMaker chooses the zone. A cluster without a job has none."""
         return () if request.workload.train is None else super().locations(request, option, known)

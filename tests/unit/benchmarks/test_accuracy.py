@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -162,6 +163,19 @@ def test_rows_found_after_the_fit_state_where_their_figures_come_from(judged_fie
         assert all(row[name] for name in STATED), row["id"]
         assert row["fabric"] or not row["aws_instance"], row["id"]
         assert not row["superseded_by"] or row["superseded_by"] in names, row["id"]
+
+
+PLACE = re.compile(r"https?://|@[0-9a-f]{7,40}|\b[\w.-]+/[\w.-]+|\barxiv\b|\.(com|org|io|ai|co)\b", re.IGNORECASE)
+# What a source says if nobody has found its address: the first quotes no title, the second does.
+UNKNOWN = ("an unnamed public file", "a public text whose repository is not known")
+
+
+@pytest.mark.parametrize("path", [RUNS, FURTHER_RUNS, LATER_RUNS, JUDGED_RUNS], ids=lambda path: path.stem)
+def test_source_of_a_published_run_can_be_opened_by_a_reader(path):
+    for row in some(fields_of(path)):
+        source = row["source"]
+        assert "find_string" not in source, row["id"]
+        assert PLACE.search(source) or any(words in source for words in UNKNOWN), (row["id"], source)
 
 
 # the same aims as above, and the first row has sources that are new to the fit

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.model.enums import EfaLayout
+from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.planning.addresses import address_findings, addresses, addresses_per_node, ranges
 from launcher.planning.pin import pinned_plan
+from launcher.targets.registry import target_of
 from tests.plans import request_of
 
 
@@ -50,6 +51,24 @@ class TestRanges:
 
 
 class TestCount:
+    @pytest.mark.parametrize(
+        "kind, name, least",
+        [
+            ("hyperpod-eks", "p5.48xlarge", 81),
+            ("eks", "p5.48xlarge", 50),
+            ("eks", "g6e.8xlarge", 15),
+            ("hyperpod-slurm", "p5.48xlarge", 32),
+            ("sagemaker-training", "g5.2xlarge", 2),
+            ("sagemaker-training", "g5.48xlarge", 5),
+            ("sagemaker-training", "p5.48xlarge", 32),
+            ("ec2", "p5.48xlarge", 1),
+        ],
+    )
+    def test_node_takes_addresses_that_guides_of_its_target_name(self, catalog, kind, name, least):
+        facts, target = catalog.instance_types[name], target_of(TargetKind(kind))
+        layout = target.efa_layout or EfaLayout.AUTO
+        assert target.node_addresses(facts, addresses_per_node(facts, layout)) == least
+
     @pytest.mark.parametrize(
         "name, combined",
         [("p5.48xlarge", 32), ("p5en.48xlarge", 16), ("trn2.48xlarge", 16), ("trn1.32xlarge", 8), ("p4d.24xlarge", 4)],
