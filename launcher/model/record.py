@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import partial
 from operator import attrgetter
+from types import MemberDescriptorType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 Class = TypeVar("Class", bound=type)
@@ -76,7 +77,7 @@ def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]
 
 def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
     """The `__init__` that is generated for a class, as `dataclass` does: some classes have thousands of instances."""
-    known: dict[str, Any] = {"put": object.__setattr__, "MISSING": MISSING}
+    known: dict[str, Any] = {"MISSING": MISSING}
     parameters, lines = [], []
     for field_ in every:
         name, value = field_.name, field_.name
@@ -89,7 +90,13 @@ def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
             value = f"new_{name}() if {name} is MISSING else {name}"
         else:
             parameters.append(name)
-        lines.append(f"put(self, {name!r}, {value})")
+        # Both take less time than object.__setattr__: a plan makes tens of thousands of places.
+        slot = getattr(cls, name, None)
+        if isinstance(slot, MemberDescriptorType):
+            known[f"set_{name}"] = slot.__set__
+            lines.append(f"set_{name}(self, {value})")
+        else:
+            lines.append(f"self.__dict__[{name!r}] = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     named = f", *, {', '.join(parameters)}" if parameters else ""

@@ -39,6 +39,8 @@ from launcher.targets.registry import target_of
 LOGS = "logs"
 """The service whose interface endpoint carries the logs, bypassing the NAT gateway."""
 ENDPOINT_DATA = ("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
+SHARED = "team"
+"""The name of a shared network in messages."""
 RETENTION_MONTHS = 1.0
 """Months for which retained checkpoints are priced; they cost money until they are deleted."""
 SUPERSEDED_MONTHS = (SUPERSEDED_DAYS + 0.5) * 24 / HOURS_PER_MONTH
@@ -221,6 +223,7 @@ class Bill:
         self._cluster_lines: dict[tuple[str, TargetKind, Egress | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
         self._ways: dict[tuple[object, ...], OtherCosts] = {}
+        self._networks: dict[tuple[TargetKind, str, Egress], tuple[OtherCosts, OtherCosts]] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
 
@@ -303,6 +306,18 @@ class Bill:
                 lines.append(public_addresses(prices, place, target))
             self._ways[key] = OtherCosts(tuple(lines))
         return self._ways[key]
+
+    def own_network_usd(self, place: Place, way: Egress, size: JobSize) -> Decimal:
+        """What a network of its own costs a plan more than one that another plan shares."""
+        key = (place.target, place.region, way)
+        if key not in self._networks:
+            prices, target = Prices(place.region, self.catalog), target_of(place.target)
+            shared = replace(self.request, network=replace(self.request.network, shared_by=(SHARED,)))
+            requests = (self.request, shared)
+            alone, beside = (OtherCosts(tuple(network_lines(prices, each, target, way))) for each in requests)
+            self._networks[key] = alone, beside
+        alone, beside = self._networks[key]
+        return alone.total_usd(size) - beside.total_usd(size)
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
         """A fee of the target's service, at the user's own price if the plan sets one."""

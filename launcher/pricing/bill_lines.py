@@ -19,6 +19,8 @@ FREE_ZONE_H = 12.0
 """A DNS zone deleted within this time is free; any other is billed in full months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
 """Lines are rounded to the hundredth of a cent, so that they add up to the total exactly."""
+NOTHING = CENT_FRACTION - CENT_FRACTION
+"""The cost of nothing, rounded like a line."""
 MAX_AMOUNT = 1e15
 """Quantities are cut off here; nothing that large is for sale."""
 _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.USER)
@@ -86,7 +88,13 @@ class Line(NamedTuple):
         """The line's quantity in a job of a size."""
         if self.zones:
             return float(self.zones * math.ceil(size.up_h / HOURS_PER_MONTH)) if size.up_h > FREE_ZONE_H else 0.0
-        amount = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
+        amount = self.once
+        if self.an_hour:
+            amount += self.an_hour * size.hours
+        if self.an_hour_up:
+            amount += self.an_hour_up * size.up_h
+        if self.a_node_hour:
+            amount += self.a_node_hour * size.nodes_h
         if self.a_loss:
             amount += self.a_loss * size.losses
         if self.a_save:
@@ -236,7 +244,8 @@ def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     months, usd = size.months, Decimal(0)
     for line in lines:
         if isinstance(line.price, Price):
-            usd += line_usd(line.price, line.quantity(size), months)
+            quantity = line.quantity(size)
+            usd += line_usd(line.price, quantity, months) if quantity else NOTHING
     return usd
 
 
@@ -290,7 +299,7 @@ def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
     """The cost of a quantity that accrues evenly over `months`; the quantity is capped at `MAX_AMOUNT`."""
     quantity = min(quantity, MAX_AMOUNT)
     if not price.tiers:
-        return (price.usd * _exact(quantity)).quantize(CENT_FRACTION)
+        return (price.usd * Decimal(repr(quantity))).quantize(CENT_FRACTION)
     return (tiered(price, quantity / months) * _exact(months)).quantize(CENT_FRACTION)
 
 

@@ -335,13 +335,10 @@ def start_hours(place: Place, work: Work) -> tuple[float, Spread]:
     """
     guard, boot = target_of(place.target).guard, work.boot
     checks = (0.0, 0.0) if guard is None or place.option in PREPAID or boot is not None else guard.trial_hours
-    known = BOOT_RANGE_H if boot is None else Range(low=boot.low, mid=boot.mid, high=boot.high)
-    return _start(known, checks, work.around_h, work.fetch_hours(place))
-
-
-@lru_cache(maxsize=64)
-def _start(boot: Range, checks: tuple[float, float], around_h: float, fetch: Range | None) -> tuple[float, Spread]:
-    return start_spread(boot, checks, around_h, fetch)
+    known = BOOT_RANGE_H if boot is None else boot
+    fetch = work.fetch_hours(place)
+    fetched = (0.0, 0.0, 0.0) if fetch is None else (fetch.low, fetch.mid, fetch.high)
+    return start_spread((known.low, known.mid, known.high), checks, work.around_h, fetched)
 
 
 def boot_hours(place: Place, work: Work) -> float:

@@ -1,8 +1,9 @@
 """What a job's wall hours depend on: its speed, failures and restarts, interruptions, and the hours before it."""
 
 import math
+from functools import lru_cache
+from typing import TypeAlias
 
-from launcher.model.money import Range
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
 from launcher.planning.start_up import WITHIN
@@ -14,6 +15,8 @@ from launcher.pricing.segments import Segments, lost
 
 FOREVER_H = 1e6
 """Hours, 114 years: a longer job never ends, and is shown with this value."""
+Cases: TypeAlias = tuple[float, float, float]
+"""Hours in the low, the middle and the high case: plain numbers, because a record's hash takes long."""
 
 
 def job_hours(work: Work, request: PlanRequest, hazard: Hazard | None) -> tuple[JobHours, OnSpot | None]:
@@ -70,9 +73,8 @@ def _failures(work: Work, bare_h: float, share: float, interval_s: float | None)
     return Losses(math.exp(-events), mean, variance, min(restart_h, mean))
 
 
-def start_spread(
-    boot: Range, trial_h: tuple[float, float], fixed_h: float, fetch: Range | None
-) -> tuple[float, Spread]:
+@lru_cache(maxsize=1024)
+def start_spread(boot: Cases, trial_h: tuple[float, float], fixed_h: float, fetch: Cases) -> tuple[float, Spread]:
     """Hours before the first step, the middle and its spread: start-up, health checks, and the plan's own steps.
 
     Args:
@@ -81,10 +83,9 @@ def start_spread(
         fixed_h: the plan's own steps, of known length.
         fetch: what the nodes fetch from outside AWS.
     """
-    nearer = Z_OF_THE_ENDS / WITHIN
-    low, high = (boot.mid * (end / boot.mid) ** nearer for end in (boot.low, boot.high))
+    nearer, middle = Z_OF_THE_ENDS / WITHIN, boot[1]
+    low, high = (middle * (end / middle) ** nearer for end in (boot[0], boot[2]))
     trials = (trial_h[0], *trial_h)
-    fetched = (0.0, 0.0, 0.0) if fetch is None else (fetch.low, fetch.mid, fetch.high)
-    parts = zip((low, boot.mid, high), trials, fetched, strict=True)
+    parts = zip((low, middle, high), trials, fetch, strict=True)
     around = tuple(sum(part) + fixed_h for part in parts)
     return around[1], spread_of(*around)

@@ -1,7 +1,6 @@
 """What `network.nat: auto` took for a quote, with the dollars of each way that works."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 
 from launcher.model.enums import Egress
@@ -9,13 +8,8 @@ from launcher.model.finding import Finding, info
 from launcher.model.money import cents
 from launcher.planning.fetching import NATS
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
-from launcher.pricing.bill import network_lines
-from launcher.pricing.bill_lines import Prices, total_usd
+from launcher.pricing.bill import SHARED
 from launcher.pricing.training_candidate import TrainingCandidate
-from launcher.targets.registry import target_of
-
-SHARED = "team"
-"""The name of a shared network in messages."""
 
 
 def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
@@ -46,13 +40,9 @@ def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
     request, place = candidate.context.request, candidate.place
     if chosen not in NATS or request.network.name is not None:
         return ""
-    prices, target = Prices(place.region, candidate.context.catalog), target_of(place.target)
-    shared = replace(request, network=replace(request.network, shared_by=(SHARED,)))
-    alone, beside = (
-        total_usd(network_lines(prices, each, target, chosen), candidate.size) for each in (request, shared)
-    )
+    usd = candidate.context.bill.own_network_usd(place, chosen, candidate.size)
     key = f"network: {{name: {SHARED}}}"
-    return f"a second plan in {place.region} pays ${cents(alone - beside)} for its own ({key} in both shares one)"
+    return f"a second plan in {place.region} pays ${cents(usd)} for its own ({key} in both shares one)"
 
 
 def way_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:

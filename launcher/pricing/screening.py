@@ -145,7 +145,7 @@ def _best(
         elif row.usd > limit or row.unpriced or row.late != late:
             break
         place = screen.groups[row.group].place(row.location, row.nodes, row.term)
-        candidate = candidate_of(place, screen.charge(place))
+        candidate = candidate_of(place, screen.charge(screen.groups[row.group], row.location, row.nodes, row.term))
         this = order(candidate)
         if first is None or this < first:
             best, first = candidate, this
@@ -207,6 +207,7 @@ class _Screen:
         self._jobs: dict[tuple[str, int, float | None], tuple[JobHours, OnSpot | None]] = {}
         self._charges: dict[tuple[object, ...], Charge | None] = {}
         self._others: dict[tuple[int, int], OtherCosts | None] = {}
+        self._first_places: dict[tuple[int, int], Place] = {}
         self._floors: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def markets(self, number: int) -> dict[bool, _Market]:
@@ -228,15 +229,14 @@ class _Screen:
         has fewer hours than the job without any interruption.
         """
         group, context = self.groups[number], self._context
-        work, place = self._estimator.work(group.instance_type, nodes), group.place(0, nodes, 0)
+        work, place = self._estimator.work(group.instance_type, nodes), self._first_place(number, nodes)
         hours = work.hours.mid / (1 + work.failure_overhead)
         late = self._is_late(hours)
         if group.option in PREPAID:
             for term, old, rates, moved in offers:
-                paid = group.place(rates[0][1], nodes, term)
-                if (known := self.charge(paid)) is not None:
+                if (known := self.charge(group, rates[0][1], nodes, term)) is not None:
                     lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, moved, moved, rates)
-                    yield old, self._charged(lead, paid, known)
+                    yield old, self._charged(lead, known)
             return
         shortest_h = _shifted(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
         # Purchase options that end alike have the same.
@@ -244,7 +244,7 @@ class _Screen:
         key = (group.target, group.instance_type, nodes, spot, stops, context.tail(place))
         if key not in self._floors:
             used_h = least_hours(place, work, context.request, context.tail(place))
-            self._floors[key] = used_h, self._least_usd(number, place, work, JobSize(shortest_h, None))
+            self._floors[key] = used_h, self._least_usd(number, nodes, work, JobSize(shortest_h, None))
         used_h, least = self._floors[key]
         committed: dict[int | None, float] = {}
         for term, old, rates, moved in offers:
@@ -264,33 +264,40 @@ class _Screen:
                 usd = offers[0][0] * lead.instance_hours + lead.others
                 yield _Lead(lead.late, usd, *lead[2:9], offers, edges)
             return
-        place = group.place(lead.offers[0][1], lead.nodes, lead.term)
-        cost = self.charge(place)
+        cost = self.charge(group, lead.offers[0][1], lead.nodes, lead.term)
         if cost is None:
             raise AssertionError("hours without an offering")
         shift = 0.0
         for rate, location in lead.edges or ():
             edge = group.place(location, lead.nodes, lead.term)
             shift = min(shift, cost.shift(self._book.random_price(edge, rate, cost.hours)))
-        yield self._charged(lead, place, cost, shift)
+        yield self._charged(lead, cost, shift)
 
-    def _charged(self, lead: _Lead, place: Place, cost: Charge, shift: float = 0.0) -> _Lead:
-        """A lead with the charge of all its places, which random prices lower by `shift` at most; `place` is one."""
-        work = self._estimator.work(place.instance_type, place.nodes)
+    def _charged(self, lead: _Lead, cost: Charge, shift: float = 0.0) -> _Lead:
+        """A lead with the charge of all its places, which random prices lower by `shift` at most."""
+        work = self._estimator.work(self.groups[lead.group].instance_type, lead.nodes)
         instance_h, hours = cost.instance_hours, cost.line_h
         if shift:
             hours = _shifted(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
-        others = lead.moved + self._least_usd(lead.group, place, work, self._size(place, work, hours, cost))
+        size = self._size(self._first_place(lead.group, lead.nodes), work, hours, cost)
+        others = lead.moved + self._least_usd(lead.group, lead.nodes, work, size)
         instance_h *= self._discounted
         usd, late, rates = lead.offers[0][0] * instance_h + others, self._is_late(cost.hours), lead.offers
         return _Lead(late, usd, *lead[2:6], instance_h, others, lead.moved, rates, lead.edges, cost)
 
-    def _least_usd(self, number: int, place: Place, work: Work, size: JobSize) -> float:
+    def _first_place(self, number: int, nodes: int) -> Place:
+        """The first place of a group in one size, for what does not depend on region and term."""
+        key = (number, nodes)
+        if key not in self._first_places:
+            self._first_places[key] = self.groups[number].place(0, nodes, 0)
+        return self._first_places[key]
+
+    def _least_usd(self, number: int, nodes: int, work: Work, size: JobSize) -> float:
         """The least of the lines other than compute and the transfer of data, in any region of a group."""
-        key = (number, place.nodes)
+        key = (number, nodes)
         if key not in self._others:
-            self._others[key] = self._context.bill.least_costs(place, work, self._lowest)
+            self._others[key] = self._context.bill.least_costs(self._first_place(*key), work, self._lowest)
         costs = self._others[key]
         return -ROUNDED_USD if costs is None else costs.min_usd(size)
 
@@ -347,18 +354,18 @@ class _Screen:
         where = (place.region, place.az_id or "", lead.group, location, lead.nodes, lead.term)
         return Row(lead.late, False, usd, cost.instance_hours, cost.line_h, *where)  # noqa: FBT003 - a field
 
-    def charge(self, place: Place) -> Charge | None:
+    def charge(self, group: CandidateGroup, location: int, nodes: int, term: int) -> Charge | None:
         """The charge of a place, computed once for equal inputs; None if no offering is long enough.
 
         Only spot depends on the region (its interruptions), only a commitment on its years, and a job's hours on
         neither target nor term.
         """
-        context, spot = self._context, place.option is PurchaseOption.SPOT
-        rate_h = context.node_rate(place.instance_type, place.region) if spot else None
-        kind = (place.instance_type, place.nodes, rate_h)
-        key = (*kind, place.target, place.option, place.plan_kind, place.term_years)
+        context, spot = self._context, group.option is PurchaseOption.SPOT
+        rate_h = context.node_rate(group.instance_type, group.locations[location][0]) if spot else None
+        kind = (group.instance_type, nodes, rate_h)
+        key = (*kind, group.target, group.option, group.terms[term])
         if key not in self._charges:
-            work = self._estimator.work(place.instance_type, place.nodes)
+            place, work = group.place(location, nodes, term), self._estimator.work(group.instance_type, nodes)
             hazard = context.hazard(place) if spot else None
             if kind not in self._jobs:
                 self._jobs[kind] = job_hours(work, context.request, hazard)
