@@ -2,11 +2,11 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from launcher.emulation import guard_clock
 from launcher.model.budget_stop import stops_at
@@ -88,14 +88,25 @@ def disruption_for(
         return Undisturbed()
     row = target_of(plan.place.target)
     # Of pods the cluster itself says what became of them, and spot in HyperPod drains its node as EC2's does.
-    kind: type[_Disruption] = _NodeFailure if row.resumes_jobs and not row.pods else _Interruption
-    kind = _JobInterruption if row.in_service_network else kind
-    return kind(sandbox=sandbox, cluster=cluster, watch=watch, folder=folder, after_s=after_s, notify=notify)
+    strike: Strike = reclaim_instance
+    if row.in_service_network:
+        strike = interrupt_job
+    elif row.resumes_jobs and not row.pods:
+        strike = fail_node
+    return Disruption(
+        sandbox=sandbox,
+        cluster=cluster,
+        watch=watch,
+        folder=folder,
+        after_s=after_s,
+        notify=notify,
+        strike=strike,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Disruption(Undisturbed):
-    """The loss of the job's first node."""
+class Disruption(Undisturbed):
+    """The loss of the job's first node, by one of the functions below."""
 
     sandbox: "Sandbox"
     cluster: str
@@ -103,65 +114,43 @@ class _Disruption(Undisturbed):
     folder: RunFolder
     after_s: float
     notify: Notify
+    # How the node is lost.
+    strike: "Strike"
     due_at: float | None = None
     saved: bool = False
+    # What waits until the job has left its node, and the error that ended it.
+    thread: threading.Thread | None = None
+    failure: Exception | None = None
     not_played: str = "the job ended before its command started"
 
     def command_started(self) -> None:
+        """Set the moment of the loss, for a job that stores no checkpoint."""
         if self.due_at is None and not self.saved:
             self.due_at = time.monotonic() + self.after_s + WITHOUT_CHECKPOINT_S
             when = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command started"
             self.not_played = f"the job ended earlier than {when}, and stored no checkpoint until then"
 
     def first_checkpoint(self) -> None:
+        """Set the moment of the loss anew."""
         if self.not_played:
             self.due_at, self.saved = time.monotonic() + self.after_s, True
             self.not_played = f"the job ended earlier than {self.after_s:g} s after its first complete checkpoint"
 
-    def is_due(self) -> bool:
-        if not self.not_played or self.due_at is None or time.monotonic() < self.due_at:
-            return False
-        self.not_played = ""
-        if not self.saved:
-            self.notify("no complete checkpoint exists yet: simulating the interruption anyway")
-        return True
-
-    def victim(self) -> str | None:
-        nodes = self.watch.facts.nodes if self.watch.facts is not None else ()
-        if not nodes:
-            self.not_played = "the job ran on no node"
-        return nodes[0] if nodes else None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Interruption(_Disruption):
-    """EC2 reclaims a spot instance. A separate thread waits until the job has left the node."""
-
-    thread: threading.Thread | None = None
-    failure: Exception | None = None
-
-    def _strike(self) -> None:
-        """Send the notice to the job's first node, remove the node, and add another one."""
-        try:
-            node = self.victim()
-            if node is None:
-                return
-            self.notify(f"EC2 reclaims {node}: 2 minutes' notice")
-            loss = self.sandbox.lose_node(self.cluster, node, notice_s=NOTICE_S)
-            when = "after the job had left the node" if loss.drained else "with the job still running on the node"
-            self.notify(f"{loss.node} and its disk are lost, {when}; another node replaces it")
-        except (SlipwayError, RuntimeError, OSError) as problem:
-            self.failure = problem
-
     def check(self, follower: Follower) -> None:
-        """Start the interruption when due, and raise errors of the background thread."""
-        del follower
-        if self.is_due():
-            self.thread = threading.Thread(target=self._strike, name="interruption", daemon=True)
-            self.thread.start()
+        """Start the disruption when due, and raise errors of its thread."""
+        if self.not_played and self.due_at is not None and time.monotonic() >= self.due_at:
+            self.not_played = ""
+            if not self.saved:
+                self.notify("no complete checkpoint exists yet: simulating the interruption anyway")
+            nodes = self.watch.facts.nodes if self.watch.facts is not None else ()
+            if nodes:
+                self.strike(self, nodes[0], follower)
+            else:
+                self.not_played = "the job ran on no node"
         self._raise()
 
     def finish(self) -> str:
+        """Wait for the thread, and return why nothing was lost."""
         if self.thread is not None:
             self.thread.join()
         self._raise()
@@ -172,43 +161,48 @@ class _Interruption(_Disruption):
             raise DeploymentFailedError(f"cannot simulate the interruption: {self.failure}") from self.failure
 
 
-@dataclass(slots=True, kw_only=True)
-class _NodeFailure(_Disruption):
-    """A HyperPod node fails without notice, and automatic recovery replaces it."""
-
-    def check(self, follower: Follower) -> None:
-        if self.is_due():
-            self._strike(follower)
-
-    def finish(self) -> str:
-        return self.not_played
-
-    def _strike(self, follower: Follower) -> None:
-        """Remove the job's first node, record the attempt that ended with the node, and add another node."""
-        node = self.victim()
-        if node is None:
-            return
-        self.notify(f"{node} fails, with the job on it")
-        self.sandbox.fail_node(self.cluster, node)
-        # The agent is gone with its node and leaves no word of the end. The next attempt waits for the new node.
-        self.watch.mirror.sync()
-        follower.poll()
-        attempt, lost_at = follower.attempt, datetime.now(UTC).isoformat()
-        steps = [number for number in (follower.step, follower.saved_step) if number is not None]
-        self.folder.append_event("attempt-progress", attempt=attempt, step=max(steps))
-        self.folder.append_event(
-            "interrupted", time=lost_at, attempt=attempt, ended_by=EndedBy.NODE_LOST.value, exit_code=None, node=node
-        )
-        self.sandbox.replace_node(self.cluster, node)
-        self.notify(f"HyperPod's automatic recovery replaced {node}; the new node has an empty disk")
+Strike: TypeAlias = Callable[[Disruption, str, Follower], None]
+"""Takes the named node; the follower is that of the job."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _JobInterruption(_Disruption):
+def reclaim_instance(disruption: Disruption, node: str, _follower: Follower) -> None:
+    """EC2 reclaims a spot instance with a notice, and adds another; a thread waits until the job has left the node."""
+
+    def reclaim() -> None:
+        try:
+            disruption.notify(f"EC2 reclaims {node}: 2 minutes' notice")
+            loss = disruption.sandbox.lose_node(disruption.cluster, node, notice_s=NOTICE_S)
+            when = "after the job had left the node" if loss.drained else "with the job still running on the node"
+            disruption.notify(f"{loss.node} and its disk are lost, {when}; another node replaces it")
+        except (SlipwayError, RuntimeError, OSError) as problem:
+            disruption.failure = problem
+
+    disruption.thread = threading.Thread(target=reclaim, name="interruption", daemon=True)
+    disruption.thread.start()
+
+
+def fail_node(disruption: Disruption, node: str, follower: Follower) -> None:
+    """A HyperPod node fails without notice, and automatic recovery replaces it.
+
+    Records the attempt that ended with the node.
+    """
+    sandbox, folder = disruption.sandbox, disruption.folder
+    disruption.notify(f"{node} fails, with the job on it")
+    sandbox.fail_node(disruption.cluster, node)
+    # The agent is gone with its node and leaves no word of the end. The next attempt waits for the new node.
+    disruption.watch.mirror.sync()
+    follower.poll()
+    attempt, lost_at = follower.attempt, datetime.now(UTC).isoformat()
+    steps = [number for number in (follower.step, follower.saved_step) if number is not None]
+    folder.append_event("attempt-progress", attempt=attempt, step=max(steps))
+    folder.append_event(
+        "interrupted", time=lost_at, attempt=attempt, ended_by=EndedBy.NODE_LOST.value, exit_code=None, node=node
+    )
+    sandbox.replace_node(disruption.cluster, node)
+    disruption.notify(f"HyperPod's automatic recovery replaced {node}; the new node has an empty disk")
+
+
+def interrupt_job(disruption: Disruption, _node: str, _follower: Follower) -> None:
     """Managed spot reclaims the instances of a training job without notice, and restarts the job on other instances."""
-
-    def check(self, follower: Follower) -> None:
-        del follower
-        if self.is_due() and self.victim() is not None:
-            self.notify("SageMaker reclaims the instances without notice")
-            self.sandbox.interrupt_job(self.watch.job.job)
+    disruption.notify("SageMaker reclaims the instances without notice")
+    disruption.sandbox.interrupt_job(disruption.watch.job.job)

@@ -2,12 +2,12 @@
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from launcher.workflow.run import disruption as module
-from launcher.workflow.run.disruption import _Interruption, _NodeFailure
+from launcher.workflow.run.disruption import Disruption, fail_node, interrupt_job, reclaim_instance
 
 
 @dataclass
@@ -67,10 +67,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return fake_clock
 
 
-def disruption_of(sandbox: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
+def disruption_of(sandbox: Box, nodes: tuple[str, ...] = ("n1",), strike: Any = reclaim_instance) -> Any:
     messages: list[str] = []
-    return kind(
-        sandbox=sandbox, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, notify=messages.append
+    watch: Any = Watch(Facts(nodes))
+    box, folder = cast("Any", sandbox), cast("Any", None)
+    return Disruption(
+        sandbox=box,
+        cluster="tiny",
+        watch=watch,
+        folder=folder,
+        after_s=8.0,
+        notify=messages.append,
+        strike=strike,
     )
 
 
@@ -106,7 +114,7 @@ def test_disruption_without_checkpoint_follows_start_by_38_seconds(clock: Clock)
     assert sandbox.lost == ["n1"]
 
 
-@pytest.mark.parametrize("kind", [_Interruption, _NodeFailure])
+@pytest.mark.parametrize("strike", [reclaim_instance, fail_node, interrupt_job])
 @pytest.mark.parametrize(
     "calls,why",
     [
@@ -116,9 +124,9 @@ def test_disruption_without_checkpoint_follows_start_by_38_seconds(clock: Clock)
     ],
     ids=["no start", "no checkpoint", "a checkpoint"],
 )
-def test_job_ending_before_disruption_gives_reason(clock: Clock, kind: Any, calls: list[str], why: str) -> None:
+def test_job_ending_before_disruption_gives_reason(clock: Clock, strike: Any, calls: list[str], why: str) -> None:
     sandbox = Box()
-    disruption = disruption_of(sandbox, kind=kind)
+    disruption = disruption_of(sandbox, strike=strike)
     for call in calls:
         getattr(disruption, call)()
     clock.now += 7
