@@ -182,7 +182,7 @@ def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options 
     from launcher.answers import sweep as answer
     from launcher.workflow.quote import sweep as story
 
-    axes = [story.Axis(key=key, values=tuple(listed)) for key, listed in values.items()]
+    axes = [(key, tuple(listed)) for key, listed in values.items()]
     return answer.document(story.sweep_axes(Path(file), axes, options.moment(), options.price_options()))
 
 

@@ -51,7 +51,7 @@ def document(sweep: Sweep) -> Json:
         SweepDocument(
             name=sweep.request.name,
             as_of=sweep.now,
-            keys=tuple(axis.key for axis in sweep.axes),
+            keys=tuple(sweep.axes),
             points=tuple(
                 PointObject(
                     values=dict(point.values),
@@ -70,7 +70,7 @@ def page(sweep: Sweep, width: int) -> list[str]:
     title = sweep.request.name
     if known is not None:
         # Of the plan as it was written: the points differ from it.
-        same = known.request.workload.train is not None and not any("model" in axis.key for axis in sweep.axes)
+        same = known.request.workload.train is not None and not any("model" in key for key in sweep.axes)
         title = headline_of(sweep.request, known.params_b if same else None)
     lines = ["", *wrapped(f"  {title}", width), ""]
     lines += wrapped(f"  {cheapest_line(sweep)}", width)
@@ -83,7 +83,7 @@ def cheapest_line(sweep: Sweep) -> str:
     best = sweep.cheapest
     if best is None or best.best is None or best.best.usd is None:
         return "No point has a total: the reasons are in the table."
-    if any(axis.key.rpartition(".")[2] in AMOUNTS for axis in sweep.axes):
+    if any(key.rpartition(".")[2] in AMOUNTS for key in sweep.axes):
         totals = [(point.best.usd.mid, point) for point in sweep.points if point.best is not None and point.best.usd]
         (least, first), (most, last) = (pick(totals, key=itemgetter(0)) for pick in (min, max))
         low, high = words.dollars(least), words.dollars(most)
@@ -99,7 +99,7 @@ def cheapest_line(sweep: Sweep) -> str:
 def _table(sweep: Sweep, width: int) -> list[str]:
     most = max((float(point.best.usd.mid) for point in sweep.points if point.best and point.best.usd), default=0.0)
     columns: list[Column[Point]] = [
-        Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in sweep.axes
+        Column(key.rpartition(".")[2], partial(value_of, key), "right") for key in sweep.axes
     ]
     columns += [
         Column("instances", lambda point: words.place_instances(point.best.plan.place) if point.best else "impossible"),

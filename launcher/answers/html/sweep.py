@@ -1,6 +1,8 @@
 """The page of `slipway plan --sweep --html`: the total at each value, and the table of points."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from launcher.answers import words
 from launcher.answers.headline import headline
@@ -11,7 +13,7 @@ from launcher.answers.sweep import cheapest_line, value_of
 from launcher.answers.table import Column, hours
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
-from launcher.workflow.quote.sweep import Axis, Point, Sweep, point_text
+from launcher.workflow.quote.sweep import Point, Sweep, point_text
 
 COLOURS = ("a", "b", "c", "d")
 
@@ -39,22 +41,20 @@ def page(sweep: Sweep) -> str:
 
 def _lines(sweep: Sweep, unit: str, *, times: bool) -> list[Plot]:
     """Dollars, and hours, over the first key whose values are numbers; one line for each value of the others."""
-    axis = next((candidate_axis for candidate_axis in sweep.axes if _numbers(candidate_axis)), None)
+    axis = next((key for key, values in sweep.axes.items() if _numbers(values)), None)
     if axis is None:
         return []
-    rest = [other.key for other in sweep.axes if other is not axis]
+    rest = [key for key in sweep.axes if key != axis]
     series: dict[str, list[tuple[float, Quote]]] = {}
     for point in sweep.points:
         if point.best is not None and point.best.usd is not None:
             others = {key: point.values[key] for key in rest}
-            series.setdefault(point_text(others) or "total, middle", []).append(
-                (float(point.values[axis.key]), point.best)
-            )
+            series.setdefault(point_text(others) or "total, middle", []).append((float(point.values[axis]), point.best))
     shown = [(name, sorted(points, key=lambda pair: pair[0])) for name, points in series.items() if len(points) > 1]
     if not shown or len(shown) > len(COLOURS):
         return []
     named = [(name, kind, points) for (name, points), kind in zip(shown, COLOURS, strict=False)]
-    title = axis.key.rpartition(".")[2].replace("_", " ")
+    title = axis.rpartition(".")[2].replace("_", " ")
     bands = [(kind, [_span(x, at_point) for x, at_point in points]) for _, kind, points in named]
     dollars = [(name, kind, [_middle(*pair) for pair in points]) for name, kind, points in named]
     texts = "; ".join(f"{name}: " + ", ".join(f"{x:g} ${usd:,.2f}" for x, usd in points) for name, _, points in dollars)
@@ -72,10 +72,8 @@ def _lines(sweep: Sweep, unit: str, *, times: bool) -> list[Plot]:
     return plots
 
 
-def _numbers(axis: Axis) -> bool:
-    return len(axis.values) > 1 and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values
-    )
+def _numbers(values: Sequence[Any]) -> bool:
+    return len(values) > 1 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def _span(x: float, quoted: Quote) -> tuple[float, float, float]:
@@ -89,8 +87,8 @@ def _middle(x: float, quoted: Quote) -> tuple[float, float]:
 
 def _table(sweep: Sweep, *, times: bool) -> str:
     columns: list[Column[Point]] = [
-        Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right" if _numbers(axis) else "left")
-        for axis in sweep.axes
+        Column(key.rpartition(".")[2], partial(value_of, key), "right" if _numbers(values) else "left")
+        for key, values in sweep.axes.items()
     ]
     columns += [
         Column("instances", lambda point: words.place_instances(point.best.plan.place) if point.best else "impossible"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.sweep import Axis, sweep_request
+from launcher.workflow.quote.sweep import sweep_request
 
 KEY = "purchase.interruptions_per_node_hour"
 LEAST, MOST, STEPS = 0.0003, 10.0, 16
@@ -24,9 +24,7 @@ def spot_curve(priced: Priced, quoted: Quote, options: PriceOptions) -> tuple[tu
     most = max(most, LEAST * 10)
     rates = tuple(round(LEAST + (most - LEAST) * (step / STEPS) ** 2, 6) for step in range(STEPS + 1))
     request = quoted.plan.request
-    result = sweep_request(
-        Path(priced.path), request, priced.catalog, [Axis(key=KEY, values=rates)], now=priced.now, options=options
-    )
+    result = sweep_request(Path(priced.path), request, priced.catalog, [(KEY, rates)], now=priced.now, options=options)
     points = []
     for point in result.points:
         usd = point.best.usd if point.best is not None else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from launcher import plan_file
 from launcher.agent import safe_json
@@ -27,12 +27,8 @@ UNPRICED = ("security.",)
 """Sections whose keys change no price."""
 
 
-@record
-class Axis:
-    """A dotted key of the plan file, and its values in order."""
-
-    key: str
-    values: tuple[Any, ...]
+Axis: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A dotted key of the plan file, or its last word, and its values in order."""
 
 
 @record
@@ -51,12 +47,12 @@ class Point:
 
 @record
 class Sweep:
-    """Every point of the axes, in their order; `request` is the plan as written."""
+    """Every point of the axes (full keys with their values), in their order; `request` is the plan as written."""
 
     path: Path
     request: PlanRequest
     now: datetime
-    axes: tuple[Axis, ...]
+    axes: Mapping[str, tuple[Any, ...]]
     points: tuple[Point, ...]
 
     @property
@@ -102,19 +98,19 @@ def sweep_request(
         UnreadableInputError: a key cannot be read, or the sweep has too many points.
     """
     plain = document(request)
-    axes = tuple(Axis(key=_key(axis.key, plain), values=axis.values) for axis in wanted_axes)
-    names = [axis.key for axis in axes]
+    names = [_key(name, plain) for name, _ in wanted_axes]
+    axes = dict(zip(names, (values for _, values in wanted_axes), strict=True))
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UnreadableInputError(f"--sweep {twice} is given twice", hint="put all its values into one option")
     count = 1
-    for axis in axes:
-        count *= len(axis.values)
+    for values in axes.values():
+        count *= len(values)
     if count > MAX_POINTS:
         raise UnreadableInputError(f"--sweep makes {count} points, at most {MAX_POINTS} are allowed", hint="drop some")
     points = []
-    for values in product(*(axis.values for axis in axes)):
-        chosen = dict(zip(names, values, strict=True))
+    for values in product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
         variant = _with(plain, chosen)
         try:
             priced = price_request(path, variant, catalog, now, options)
@@ -135,7 +131,7 @@ def _axis(text: str) -> Axis:
         values = tuple(dict.fromkeys(safe_yaml.loads(word) for word in parts))
     except (safe_yaml.YamlError, TypeError) as problem:
         raise UnreadableInputError(f"--sweep {name}: {rest!r} is not a list of plain values") from problem
-    return Axis(key=name.strip(), values=values)
+    return name.strip(), values
 
 
 def _key(name: str, plain: Mapping[str, Any]) -> str:

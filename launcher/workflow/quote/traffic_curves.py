@@ -27,9 +27,9 @@ def traffic_curves(comparison: "ServingComparison", options: PriceOptions) -> tu
         return ()
     hourly = serve.hourly_requests_per_s
     if hourly:
-        axis = Axis(key=HOURLY, values=tuple([round(rate * share, 6) for rate in hourly] for share in SHARES))
+        axis: Axis = HOURLY, tuple([round(rate * share, 6) for rate in hourly] for share in SHARES)
     elif serve.requests_per_s:
-        axis = Axis(key=FLAT, values=tuple(round(serve.requests_per_s * share, 6) for share in SHARES))
+        axis = FLAT, tuple(round(serve.requests_per_s * share, 6) for share in SHARES)
     else:
         return ()
     sides = (
@@ -67,7 +67,7 @@ def _points(
     for point in swept.points:
         usd = point.best.usd if point.best is not None else None
         if usd is not None:
-            points.append((_mean(point.values[axis.key]), float(usd.low), float(usd.mid), float(usd.high)))
+            points.append((_mean(point.values[axis[0]]), float(usd.low), float(usd.mid), float(usd.high)))
     return tuple(points)
 
 
