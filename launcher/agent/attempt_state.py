@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.shape import read
@@ -46,20 +46,12 @@ class AttemptState:
         return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
 
 
-class _Head(NamedTuple):
-    """The keys that every `life.json` has."""
-
-    life: int
-    completed: bool
-
-
 def parse_attempt_state(text: str) -> AttemptState | None:
     """The newest attempt; None if the text is unreadable, which counts as no earlier attempt."""
     try:
         document = safe_json.loads(text)
-        number = read(_Head, document).life
-        return read(AttemptState, {**document, "number": number})
-    except ValueError:
+        return read(AttemptState, {**document, "number": document["life"], "completed": document["completed"]})
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -52,10 +52,6 @@ class DeploymentFailedError(SlipwayError):
     exit_code = 6
 
 
-class NothingMeasuredError(DeploymentFailedError):
-    """A measurement run reported too little to determine its rate."""
-
-
 class DeclinedError(SlipwayError):
     """The user declined a confirmation; nothing was done (exit 7)."""
 

@@ -1,7 +1,6 @@
 """Monitoring of a cluster as lines of the bill: alarms, metrics, dashboard, the guard, an AWS Budget."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
@@ -39,13 +38,6 @@ PER_MONTH = 1 / HOURS_PER_MONTH
 NO_HEAD_NODE = HeadNode(name="")
 
 
-class Watch(NamedTuple):
-    """A monitoring line without a quantity, and the number of its items."""
-
-    line: Line
-    number: int
-
-
 def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
     """The monitoring lines of a new cluster, including those of its head node."""
     head = target.head or NO_HEAD_NODE
@@ -54,15 +46,15 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
     if head.composite_alarms:
         item = "cloudwatch.composite-alarm"
         line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
-        lines.insert(1, Watch(line, head.composite_alarms))
-    for counted in lines:
-        yield counted.line.while_up(counted.number * PER_MONTH)
+        lines.insert(1, line._replace(once=head.composite_alarms))
+    for line in lines:
+        yield line._replace(once=0.0, an_hour_up=line.once * PER_MONTH)
     listings = prices.line("S3 listings of the guard", "other", "s3.put-requests", "1000 requests")
     yield listings.while_up(GUARD_CALLS_PER_HOUR * GUARD_LISTINGS / 1000)
 
 
-def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int = 0) -> Iterator[Watch]:
-    """The guardrails of every target: alarms, a dashboard, the guard, an AWS Budget.
+def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int = 0) -> Iterator[Line]:
+    """The guardrails of every target for one month: alarms, a dashboard, the guard, an AWS Budget.
 
     Slipway passes on the quoted rate, so the alarm on spending exists whenever the plan has a budget.
 
@@ -75,12 +67,12 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
     budgeted = request.budget.max_usd is not None
     count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
     name = number_of(count, "alarm")
-    yield Watch(prices.line(name, "other", "cloudwatch.alarm", "alarm-month"), count)
+    yield prices.line(name, "other", "cloudwatch.alarm", "alarm-month")._replace(once=count)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
-    yield Watch(dashboard, DASHBOARDS)
-    yield Watch(Line("guard and its messages", "other", "function-month", _guard_price(prices, asks_mb)), 1)
+    yield dashboard._replace(once=DASHBOARDS)
+    yield Line("guard and its messages", "other", "function-month", _guard_price(prices, asks_mb), once=1)
     if budgeted and prices.has_budget:
-        yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
+        yield prices.line("AWS Budget", "other", "budgets.budget", "budget-month")._replace(once=1)
 
 
 def metrics(

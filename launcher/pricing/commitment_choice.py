@@ -33,28 +33,22 @@ CENT = Decimal("0.001")
 CONSOLE = {True: "Billing > Savings Plans > Purchase Savings Plans", False: "EC2 > Reserved Instances > Purchase"}
 
 
-class Step(NamedTuple):
-    """A demand in dollars an hour, and the share of hours in which demand has this value."""
-
-    usd_per_hour: float
-    share: float
-
-
 @record
 class Demand:
     """Demand in on-demand dollars an hour, lowest first; plans run at any hour, independently of each other."""
 
-    steps: tuple[Step, ...]
+    # Each value, the lowest first, with the share of hours in which demand has it.
+    shares: Mapping[float, float]
 
     @property
     def floor(self) -> float:
         """The demand in every hour."""
-        return self.steps[0].usd_per_hour
+        return min(self.shares)
 
     @property
     def mean(self) -> float:
         """The mean demand over the hours."""
-        return sum(value * share for value, share in self.steps)
+        return sum(value * share for value, share in self.shares.items())
 
     def used(self, level: float) -> float:
         """The mean used part of a level.
@@ -62,7 +56,7 @@ class Demand:
         >>> demand([(10.0, 1.0), (10.0, 0.5)]).used(15.0)
         12.5
         """
-        return sum(min(value, level) * share for value, share in self.steps)
+        return sum(min(value, level) * share for value, share in self.shares.items())
 
     def above(self, level: float) -> float:
         """The share of hours with more demand than a level.
@@ -70,7 +64,7 @@ class Demand:
         >>> demand([(10.0, 1.0), (10.0, 0.5)]).above(10.0)
         0.5
         """
-        return sum(share for value, share in self.steps if value > level + 1e-9)
+        return sum(share for value, share in self.shares.items() if value > level + 1e-9)
 
     def best(self, ratio: float) -> float:
         """The level above which a further dollar saves nothing: the (1 - ratio) quantile.
@@ -79,7 +73,7 @@ class Demand:
         (10.0, 20.0)
         """
         level = 0.0
-        for value, _ in self.steps:
+        for value in self.shares:
             if self.above(level) > ratio:
                 level = value
         return level
@@ -94,7 +88,7 @@ def demand(loads: Iterable[tuple[float, float]]) -> Demand:
             grown[value] += known * (1 - share)
             grown[value + usd] += known * share
         shares = _coarse({value: known for value, known in grown.items() if known > 0})
-    return Demand(steps=tuple(Step(value, shares[value]) for value in sorted(shares)))
+    return Demand(shares={value: shares[value] for value in sorted(shares)})
 
 
 def _coarse(shares: Mapping[float, float]) -> dict[float, float]:
@@ -223,7 +217,7 @@ def _option(
     used = curve.used(float(level))
     saving = Decimal(repr((used - float(level) * ratio) * hours)).quantize(Decimal(1))
     total = usd_per_hour * hours
-    marks = sorted({0.0, curve.floor / 2, curve.floor, curve.mean, curve.best(ratio), curve.steps[-1].usd_per_hour})
+    marks = sorted({0.0, curve.floor / 2, curve.floor, curve.mean, curve.best(ratio), max(curve.shares)})
     return CommitmentOption(
         instrument=f"{instrument.kind.value} savings plan" if instrument.kind else instrument.option.value,
         covers=instrument.covers,

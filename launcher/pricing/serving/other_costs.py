@@ -85,7 +85,7 @@ def watched(
     prices = Prices(place.region, context.catalog)
     tells = idle_minutes(context.request) is not None
     count = len(endpoint_alarms(mode, scales_to_zero=base_instances(serve) == 0, tells_idle=tells))
-    lines = [alarm.line.of(alarm.number) for alarm in watch(prices, context.request, own_alarms=count)]
+    lines = [line.of(line.once) for line in watch(prices, context.request, own_alarms=count)]
     stops = stops_at(context.request, place.option) is not None
     calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
     lines += [

@@ -5,10 +5,10 @@ import platform
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import moment, read
+from launcher.agent.shape import amount, moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.report import Attempt, Report, RunStatus
@@ -23,12 +23,6 @@ from launcher.workflow.history.attempts import attempts, interrupted, read_event
 NOT_SUBMITTED = "not-submitted"
 DIGITS = 6
 """Decimal digits of hours: six are four milliseconds."""
-
-
-class _Bill(NamedTuple):
-    """The sum of a run's bill (slipway.billed/1)."""
-
-    billed_usd: Decimal | None
 
 
 def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
@@ -139,7 +133,7 @@ def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_billed(folder: RunFolder) -> Decimal | None:
-    return read(_Bill, folder.read_json(BILLED)).billed_usd if (folder.path / BILLED).is_file() else None
+    return amount(folder.read_json(BILLED)["billed_usd"]) if (folder.path / BILLED).is_file() else None
 
 
 def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:

@@ -20,7 +20,7 @@ from launcher.catalog.training import load_training
 from launcher.emulation import attached
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode
-from launcher.model.errors import ImpossibleError, NothingMeasuredError, SlipwayError
+from launcher.model.errors import DeploymentFailedError, ImpossibleError, SlipwayError
 from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.money import Range
 from launcher.model.plan import Plan
@@ -191,7 +191,7 @@ def spike(
 
     Raises:
         ImpossibleError: the plan has no job, or one without a model.
-        NothingMeasuredError: no type gave a measurement.
+        DeploymentFailedError: no type gave a measurement.
         SlipwayError: the gate refused a spike or the user declined it, before any measurement.
     """
     request, catalog = load_request(path, clock(), price)
@@ -214,16 +214,17 @@ def spike(
         try:
             with _removed_after(plan, clock(), catalog, options, remaining):
                 measurement = _measure(plan, clock, price, steps=steps, options=options, person=person)
-            measured.append(plans.beside(measurement))
-        except NothingMeasuredError as problem:
-            unmeasured.append((name, problem.message))
+            if isinstance(measurement, Measurement):
+                measured.append(plans.beside(measurement))
+            else:
+                unmeasured.append((name, measurement))
         except SlipwayError as problem:
             if not measured:
                 raise
             unmeasured.append((name, problem.message))
     if not measured and not options.dry_run:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in unmeasured)
-        raise NothingMeasuredError(f"nothing was measured: {reasons}", hint="; ".join(remaining))
+        raise DeploymentFailedError(f"nothing was measured: {reasons}", hint="; ".join(remaining))
     return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=tuple(remaining))
 
 
@@ -261,7 +262,8 @@ def _measure(
     steps: int,
     options: LaunchOptions,
     person: Person,
-) -> Measurement:
+) -> Measurement | str:
+    """The measurement of a plan's job, or why it has none."""
     begun = clock()
     failed: SlipwayError | None = None
     try:
@@ -280,7 +282,7 @@ def _measure(
     if folder is None and failed is not None:
         raise failed
     if folder is None or not (folder.path / IN_RUN).is_file():
-        raise NothingMeasuredError(failed.message if failed is not None else "its trainer reported too few steps")
+        return failed.message if failed is not None else "its trainer reported too few steps"
     measurement = parse_measurement(folder.read_json(IN_RUN))
     if measurement.simulated and measurement not in load_measurements(options.root / MEASUREMENTS)[0]:
         # The measurement of a sandbox launch stays in its folder; this one was requested.

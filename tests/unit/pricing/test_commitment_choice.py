@@ -51,7 +51,7 @@ class TestDemand:
     def test_no_other_level_saves_more_than_the_quantile(self, loads, ratio):
         curve = demand(loads)
         best = curve.used(curve.best(ratio)) - ratio * curve.best(ratio)
-        for value, _ in some(curve.steps):
+        for value in some(curve.shares):
             assert curve.used(value) - ratio * value <= best + 1e-6
 
     @given(LOADS)
@@ -63,7 +63,7 @@ class TestDemand:
     def test_many_plans_are_joined_without_promising_more(self):
         loads = [(1.0 + index / 97, 0.5) for index in range(40)]
         curve = demand(loads)
-        assert len(curve.steps) <= 8_100
+        assert len(curve.shares) <= 8_100
         assert curve.mean <= sum(usd * share for usd, share in loads)
         assert curve.mean == pytest.approx(sum(usd * share for usd, share in loads), rel=0.05)
 

@@ -11,10 +11,6 @@ from launcher.workflow.quote.imports.imported import Imported
 KNOWN = {"name", "image", "entrypoint", "args", "num_replicas", "resource", "env", "max_retries", "min_replicas"}
 
 
-class _UnknownValueError(Exception):
-    """An expression whose value only a run of the file would give."""
-
-
 def read_torchx(text: str, catalog: Catalog) -> Imported:
     """The plan of the first role of a component's AppDef."""
     imported = Imported(kind="a torchx component")
@@ -151,19 +147,11 @@ def _value(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
 
 def _text(node: ast.expr | None, names: Mapping[str, Any]) -> str | None:
     """The text of a constant, of a parameter with a default, or of an f-string of both; None otherwise."""
-    try:
-        return _joined(node, names)
-    except _UnknownValueError:
-        return None
-
-
-def _joined(node: ast.expr | None, names: Mapping[str, Any]) -> str:
     if isinstance(node, ast.JoinedStr):
-        return "".join(_joined(part, names) for part in node.values)
+        parts = [_text(part, names) for part in node.values]
+        return None if None in parts else "".join(part for part in parts if part is not None)
     inner = node.value if isinstance(node, ast.FormattedValue) else node
     if isinstance(inner, ast.Call) and _called(inner.func) == "str" and inner.args:
         inner = inner.args[0]
     value = _value(inner, names)
-    if value is None:
-        raise _UnknownValueError
-    return str(value)
+    return None if value is None else str(value)
