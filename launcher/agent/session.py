@@ -70,14 +70,6 @@ _COMMIT_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoints:
-    """The store of an attempt and the claim to it."""
-
-    store: Store
-    claim: Claim
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Keepers:
     """The threads that store checkpoints, watch for those that a trainer stored, and tag superseded ones."""
 
@@ -195,13 +187,13 @@ class Session:
             self._log.append(
                 "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_UNRECOGNISED}: {leftover}"
             )
-        checkpoints = self._checkpoints()
-        if checkpoints is None:
+        claim = self._new_claim()
+        if claim is None:
             return self._through(Start(), None)
         resumption = Resumption(
             policy=self._spec.checkpoint,
-            store=checkpoints.store,
-            claim=checkpoints.claim,
+            store=claim.store,
+            claim=claim,
             scratch=self._scratch,
             peers=self._peers,
             identity=self._identity,
@@ -211,9 +203,9 @@ class Session:
         )
         try:
             start = resumption.find()
-            return self._through(start, checkpoints)
+            return self._through(start, claim)
         finally:
-            checkpoints.claim.release()
+            claim.release()
 
     def _log_ended(self, processes: list[str]) -> None:
         names = f"{', '.join(processes[:4])}{' and others' if len(processes) > 4 else ''}"  # noqa: PLR2004
@@ -238,18 +230,18 @@ class Session:
     def _layout_of_the_first(self) -> str:
         return str(self._peers.first().get("layout") or "")
 
-    def _checkpoints(self) -> Checkpoints | None:
+    def _new_claim(self) -> Claim | None:
+        """The claim to the job's checkpoints in its store; None if the agent stores none."""
         policy, place = self._spec.checkpoint, self._place
         if policy.uri is None or policy.mode in ("own", "none"):
             return None
         store = Store(policy.uri, max_mb_s=policy.max_mb_s, timeout_s=policy.timeout_s)
-        claim = Claim(store, self._log, run=self._spec.run, attempt=place.attempt, node=place.node)
-        return Checkpoints(store=store, claim=claim)
+        return Claim(store, self._log, run=self._spec.run, attempt=place.attempt, node=place.node)
 
-    def _through(self, start: Start, checkpoints: Checkpoints | None) -> Ending:
+    def _through(self, start: Start, claim: Claim | None) -> Ending:
         spec = self._spec
         if spec.plan_uri is None or not (spec.before or spec.after or spec.data):
-            return self._run_from(start, checkpoints)
+            return self._run_from(start, claim)
         services = StepServices(
             store=Store(spec.plan_uri, timeout_s=spec.checkpoint.timeout_s),
             peers=self._peers,
@@ -264,7 +256,7 @@ class Session:
             end = data.bring(self._data) or steps.run(BEFORE, spec.before)
             done = end is None and bool(spec.after) and steps.command_done()
             if end is None and not done:
-                end = self._run_from(start, checkpoints)
+                end = self._run_from(start, claim)
                 if end == ending.completed() and spec.after:
                     steps.mark(COMMAND)
         except StoreError as error:
@@ -279,7 +271,7 @@ class Session:
         lack = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
         return ending.completed() if lack is None else ending.failed(lack.code, lack.reason)
 
-    def _run_from(self, start: Start, checkpoints: Checkpoints | None) -> Ending:
+    def _run_from(self, start: Start, claim: Claim | None) -> Ending:
         notice = self._notices.next_end()
         if notice is not None:
             self._peers.publish(notice)
@@ -304,10 +296,10 @@ class Session:
             command = self._started(self._spec.command, start)
         except OSError as error:
             return self._published(ending.failed(start_failure_code(error), f"cannot start the command: {error}"))
-        tagging = self._tagging(checkpoints, start)
+        tagging = self._tagging(claim, start)
         rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
-        uploader = self._uploader(checkpoints, start, pace, tagging, rotation)
-        watcher = self._dcp_watch(checkpoints, start, tagging)
+        uploader = self._uploader(claim, start, pace, tagging, rotation)
+        watcher = self._dcp_watch(claim, start, tagging)
         services = AttemptServices(
             notices=self._notices,
             peers=self._peers,
@@ -404,16 +396,16 @@ class Session:
             environment["SLURM_JOB_NAME"] = _INTERACTIVE
         return environment
 
-    def _tagging(self, checkpoints: Checkpoints | None, start: Start) -> Tagging | None:
+    def _tagging(self, claim: Claim | None, start: Start) -> Tagging | None:
         """The thread that tags superseded checkpoints: led by the first node, which alone commits; the others help."""
-        if checkpoints is None:
+        if claim is None:
             return None
-        policy, store = self._spec.checkpoint, checkpoints.store
+        policy, store = self._spec.checkpoint, claim.store
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
         inspect = dcp.inspect(store, withdrawn=start.withdrawn)
         keeping = retention.Retention(store, keep=keep, inspect=inspect, newest=start.retained)
-        tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
+        tagging = Tagging(store, self._log, claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:
             tagging.wake()  # for what an earlier life had no time for
@@ -429,11 +421,11 @@ class Session:
         return Identity(run=self._spec.run, attempt=place.attempt, session=place.session, part=place.part, parts=parts)
 
     def _uploader(
-        self, checkpoints: Checkpoints | None, start: Start, pace: Pace, tagging: Tagging | None, rotation: Rotation
+        self, claim: Claim | None, start: Start, pace: Pace, tagging: Tagging | None, rotation: Rotation
     ) -> Uploader | None:
         policy, place = self._spec.checkpoint, self._place
         first_only = policy.writers == "first-node"
-        if checkpoints is None or tagging is None or policy.mode != "agent" or (first_only and place.part > 0):
+        if claim is None or tagging is None or policy.mode != "agent" or (first_only and place.part > 0):
             return None
         read_back = ReadBack(self._spec, self._scratch, pace, self._log, part=place.part)
         recording = Recording(self._scratch, self._log)
@@ -445,12 +437,12 @@ class Session:
             rotation.stored(manifest.step)
 
         uploader = Uploader(
-            checkpoints.store,
+            claim.store,
             self._log,
             self._identity,
             newest=start.newest,
             tagging=tagging,
-            claim=checkpoints.claim,
+            claim=claim,
             peers=self._peers,
             reports=Reports(
                 completed=whole,
@@ -466,14 +458,14 @@ class Session:
             uploader.offer(restored.finished)
         return uploader
 
-    def _dcp_watch(self, checkpoints: Checkpoints | None, start: Start, tagging: Tagging | None) -> dcp.DcpWatch | None:
+    def _dcp_watch(self, claim: Claim | None, start: Start, tagging: Tagging | None) -> dcp.DcpWatch | None:
         policy = self._spec.checkpoint
-        if checkpoints is None or tagging is None or policy.mode != "dcp" or self._place.part > 0:
+        if claim is None or tagging is None or policy.mode != "dcp" or self._place.part > 0:
             return None
         watch = dcp.DcpWatch(
-            checkpoints.store,
+            claim.store,
             self._log,
-            checkpoints.claim,
+            claim,
             tagging=tagging,
             newest=start.dcp,
             on_taken_over=self._taken_over,

@@ -7,13 +7,11 @@ only the shell knows says nothing, and nothing is concluded from it.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 
 from launcher.model.finding import Finding, warning
-from launcher.model.record import record
 from launcher.model.units import number_of
 from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, chosen, runs_a_script
-from launcher.planning.launchers import Cluster, LauncherUse, Stated, launcher_use, listed
+from launcher.planning.launchers import LauncherUse, Nodes, Stated, launcher_use, listed
 
 DEVICES = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES")
 CORES = "NEURON_RT_NUM_CORES"
@@ -39,20 +37,6 @@ _FIXES = {
 _MOST_CHOICES = 4
 _LIKE = {"lightning": "fabric", "mpiexec": "mpirun", "mpiexec.hydra": "mpirun"}
 _DEFAULT_FIX = "leave --nnodes and --standalone out: Slipway sets both for torchrun"
-
-
-@record
-class Nodes:
-    """The nodes of a candidate: their number, chips and training processes each, dollars an hour for all, or None.
-
-    `noun` is what a process of training uses: a GPU or a NeuronCore.
-    """
-
-    count: int
-    chips: int
-    workers: int
-    noun: str
-    usd_per_hour: Decimal | None
 
 
 def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
@@ -83,8 +67,7 @@ def _choices(command: JobCommand) -> Mapping[tuple[str, str], tuple[str, ...]]:
 
 def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
     """The findings on the programs of a command as they are."""
-    cluster = Cluster(nodes=nodes.count, workers=nodes.workers)
-    uses = [use for program in command.programs if (use := launcher_use(program, variables, cluster)) is not None]
+    uses = [use for program in command.programs if (use := launcher_use(program, variables, nodes)) is not None]
     for use in uses:
         yield from _compared(use, nodes)
         yield from _same_ranks(use, nodes)

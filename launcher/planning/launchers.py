@@ -6,6 +6,7 @@ A word that only the shell knows says nothing, and nothing is concluded from it.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from launcher.catalog import safe_yaml
 from launcher.model.record import record
@@ -42,21 +43,27 @@ class LauncherUse:
 
 
 @record
-class Cluster:
-    """The nodes that run the command, and the processes that each has chips for."""
+class Nodes:
+    """The nodes of a candidate: their number, chips and training processes each, dollars an hour for all, or None.
 
-    nodes: int
+    `noun` is what a process of training uses: a GPU or a NeuronCore.
+    """
+
+    count: int
+    chips: int
     workers: int
+    noun: str
+    usd_per_hour: Decimal | None
 
 
 @record
 class _Call:
-    """A launcher's own words, with the variables that it gets, and the cluster."""
+    """A launcher's own words, with the variables that it gets, and the nodes."""
 
     program: Program
     words: tuple[str, ...]
     environment: Mapping[str, str]
-    cluster: Cluster
+    nodes: Nodes
 
     def options(self, *flags: str, double: str = "") -> dict[str, str]:
         """The options before the trainer's script, without dashes, `_` as `-`; see `_options`."""
@@ -83,8 +90,8 @@ class _Call:
     def number(self, text: str) -> int | None:
         """A number, with Slipway's variables filled in; None if only the shell knows it."""
         known = {
-            **dict.fromkeys(("SLIPWAY_NODES", "PET_NNODES"), self.cluster.nodes),
-            **dict.fromkeys(("SLIPWAY_WORKERS_PER_NODE", "PET_NPROC_PER_NODE"), self.cluster.workers),
+            **dict.fromkeys(("SLIPWAY_NODES", "PET_NNODES"), self.nodes.count),
+            **dict.fromkeys(("SLIPWAY_WORKERS_PER_NODE", "PET_NPROC_PER_NODE"), self.nodes.workers),
         }
         name = text.removeprefix("$").strip("{}").partition(":-")[0]
         if text.startswith("$") and name in known:
@@ -96,7 +103,7 @@ class _Call:
         return None if name is None else dict(self.program.files).get(name)
 
 
-def launcher_use(program: Program, environment: Mapping[str, str], cluster: Cluster) -> LauncherUse | None:
+def launcher_use(program: Program, environment: Mapping[str, str], nodes: Nodes) -> LauncherUse | None:
     """What a program starts, if it is a launcher; `environment` is the plan's, `run.env`."""
     name, words = program.name, program.words
     if name.startswith(PYTHON) and "-m" in words[:-1]:
@@ -105,7 +112,7 @@ def launcher_use(program: Program, environment: Mapping[str, str], cluster: Clus
     read = _READERS.get(name)
     use = None
     if read is not None:
-        use = read(_Call(program=program, words=words, environment=environment, cluster=cluster))
+        use = read(_Call(program=program, words=words, environment=environment, nodes=nodes))
     return None if use is None else replace(use, launcher=name)
 
 
@@ -207,7 +214,7 @@ def _deepspeed(call: _Call) -> LauncherUse:
         devices = {listed(host.partition(":")[2]) for host in hosts if ":" in host}
         if len(devices) != 1 or (count := devices.pop()) is None:
             continue
-        left = count if name == "include" else call.cluster.workers - count
+        left = count if name == "include" else call.nodes.workers - count
         per_node = Stated(number=left, text=f"--{name} {text}")
         if hostfile is not None and name == "include":
             joined = Stated(number=len(hosts), text=f"--{name} {text}")

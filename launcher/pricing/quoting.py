@@ -327,7 +327,8 @@ def _idle_chips(candidate: TrainingCandidate, facts: InstanceType) -> Iterable[F
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     if not context.job_command.programs:
         return ()
-    from launcher.planning.idle_chips import Nodes, idle_findings
+    from launcher.planning.idle_chips import idle_findings
+    from launcher.planning.launchers import Nodes
 
     nodes = Nodes(
         count=place.nodes,

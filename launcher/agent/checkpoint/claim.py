@@ -76,7 +76,7 @@ class Claim(threading.Thread):
 
     def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int, node: str) -> None:
         super().__init__(name="claim", daemon=True)
-        self._store = store
+        self.store = store
         self._log = log
         self._own = Owner(run=run, attempt=attempt, node=node, token=secrets.token_hex(8))
         self._written: StoredText | None = None
@@ -118,7 +118,7 @@ class Claim(threading.Thread):
         if self._written is None:
             other = self._try_to_take()
         else:
-            owner = _owner_in(self._store.find_text(KEY))
+            owner = _owner_in(self.store.find_text(KEY))
             other = owner if owner is not None and owner.token != self._own.token else None
         if other is not None:
             raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} now owns the checkpoints")
@@ -129,14 +129,14 @@ class Claim(threading.Thread):
         Raises:
             TakenOverError: the other agent is no longer the owner, or has ended.
         """
-        owner = _owner_in(self._store.find_text(KEY))
+        owner = _owner_in(self.store.find_text(KEY))
         if owner is None or owner.token != token or owner.released:
             raise TakenOverError("the agent that requested this no longer owns the checkpoints")
 
     def _try_to_take(self) -> Owner | None:
         """Become the owner, or return the current owner that keeps the claim for now."""
         while True:
-            stored = self._store.find_text(KEY)
+            stored = self.store.find_text(KEY)
             owner = _owner_in(stored)
             if owner is not None and owner.token == self._own.token:
                 self._written = stored  # written, and the answer was lost on its way
@@ -145,7 +145,7 @@ class Claim(threading.Thread):
                 return owner
             alive = owner is not None and not owner.released
             self.may_tag_at = time.monotonic() + (SETTLE_S if alive else 0.0)
-            self._written = self._store.swap_text(KEY, self._own.to_json(), before=stored)
+            self._written = self.store.swap_text(KEY, self._own.to_json(), before=stored)
             if self._written is not None:
                 return None
 
@@ -179,11 +179,11 @@ class Claim(threading.Thread):
         for _ in range(2):
             if before is None:
                 return
-            written = self._store.swap_text(KEY, owner.to_json(), before=before)
+            written = self.store.swap_text(KEY, owner.to_json(), before=before)
             if written is not None:
                 self._own, self._written = owner, written
                 return
-            before = self._store.find_text(KEY)  # an earlier write of ours may have arrived, and its answer not
+            before = self.store.find_text(KEY)  # an earlier write of ours may have arrived, and its answer not
             holder = _owner_in(before)
             if holder is None or holder.token != self._own.token:
                 return
@@ -198,6 +198,6 @@ class Claim(threading.Thread):
 
     def _refusal(self, owner: Owner) -> str:
         return (
-            f"checkpoint.uri: run {owner.run} writes to {self._store.uri} and still runs on {owner.node}; "
+            f"checkpoint.uri: run {owner.run} writes to {self.store.uri} and still runs on {owner.node}; "
             "cancel that run, or set another name or another checkpoint.uri for this job"
         )

@@ -5,8 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.planning.idle_chips import Nodes, idle_findings
+from launcher.planning.idle_chips import idle_findings
 from launcher.planning.job_command import JobCommand, programs_of
+from launcher.planning.launchers import Nodes
 
 FOUR = Nodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
 ALL = "--num_processes 32 train.py"
