@@ -52,6 +52,7 @@ class SessionLog(Construct):
             self,
             "Policy",
             path=path,
+            # As it is deployed: another description would replace the policy (entered_policy.py).
             description="Slipway machines that people enter: the log of their sessions",
             policy_document=iam.PolicyDocument(
                 statements=[

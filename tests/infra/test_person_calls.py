@@ -64,7 +64,7 @@ ON_OBJECTS = {
 
 
 LOGINS = {"ec2": "node", "pcs": "login"}
-"""The purposes of instances that people enter, by kinds that tag them themselves."""
+"""The purposes of instances with Session Manager access, by kinds that tag them themselves."""
 
 
 def document(place, name):

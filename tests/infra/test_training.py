@@ -21,7 +21,7 @@ def statements(properties):
 
 
 def node_statements(assembly):
-    """What nodes may; machines that people enter have a policy more, where sessions are logged."""
+    """What nodes may; nodes with Session Manager access have a policy more, where sessions are logged."""
     node_policies = [
         statements(resource)
         for resource in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
