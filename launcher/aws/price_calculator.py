@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
+from launcher.model.money import Unpriced
 
 HOME = "us-east-1"
 """The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
@@ -32,16 +33,9 @@ class Usage(NamedTuple):
     amount: Decimal
 
 
-class Answered(NamedTuple):
-    """AWS's result for one usage: dollars, or None with the reason."""
-
-    usd: Decimal | None
-    reason: str = ""
-
-
 def estimated(
     session: Session, account: str, name: str, usages: Sequence[Usage], wait: Callable[[float], None]
-) -> Mapping[str, Answered]:
+) -> Mapping[str, Decimal | Unpriced]:
     """AWS's costs of some usages, by their keys; for a refused usage, the reason.
 
     The session is for us-east-1; `name` (letters, digits, hyphens) is the name of the temporary estimate.
@@ -65,14 +59,14 @@ def estimated(
     finally:
         with translated("delete the estimate in AWS's pricing calculator"):
             client.delete_workload_estimate(identifier=identifier)
-    return {usage.key: estimates.get(usage.key, Answered(None, "AWS gave no answer for it")) for usage in usages}
+    return {usage.key: estimates.get(usage.key, Unpriced(reason="AWS gave no answer for it")) for usage in usages}
 
 
 def _filled(
     client: Any, identifier: str, account: str, usages: Sequence[Usage]
-) -> tuple[dict[str, str], dict[str, Answered]]:
+) -> tuple[dict[str, str], dict[str, Decimal | Unpriced]]:
     keys: dict[str, str] = {}
-    refused: dict[str, Answered] = {}
+    refused: dict[str, Decimal | Unpriced] = {}
     for start in range(0, len(usages), A_CALL):
         with translated("fill the estimate in AWS's pricing calculator"):
             answer = client.batch_create_workload_estimate_usage(
@@ -81,7 +75,7 @@ def _filled(
         keys |= {item["id"]: item["key"] for item in answer.get("items", ()) if "id" in item and "key" in item}
         for error in answer.get("errors", ()):
             reason = f"{error.get('errorCode', 'refused')}: {error.get('errorMessage', 'no reason given')}"
-            refused[str(error.get("key"))] = Answered(None, reason)
+            refused[str(error.get("key"))] = Unpriced(reason=reason)
     return keys, refused
 
 
@@ -109,10 +103,10 @@ def _wait_for_estimate(client: Any, identifier: str, wait: Callable[[float], Non
     raise AwsError(f"{subject}: it is still being worked out after {WAIT_S * MAX_WAITS:g} s", hint="run it again")
 
 
-def _answer(item: Mapping[str, Any]) -> Answered:
+def _answer(item: Mapping[str, Any]) -> Decimal | Unpriced:
     status = item.get("status")
     if status != "VALID" or item.get("cost") is None:
-        return Answered(None, f"AWS calls it {str(status or 'unpriced').lower()}")
+        return Unpriced(reason=f"AWS calls it {str(status or 'unpriced').lower()}")
     if item.get("currency", "USD") != "USD":
-        return Answered(None, f"AWS's answer is in {item['currency']}")
-    return Answered(Decimal(repr(item["cost"])))
+        return Unpriced(reason=f"AWS's answer is in {item['currency']}")
+    return Decimal(repr(item["cost"]))

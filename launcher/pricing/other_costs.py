@@ -1,6 +1,5 @@
 """The lines other than compute, with their totals: exact, and as plain floats for candidates that are screened out."""
 
-from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
@@ -27,7 +26,13 @@ class OtherCosts:
         self._unpriced = tuple(line for line in lines if isinstance(line.price, Unpriced))
         self.unknown_fees = tuple(dict.fromkeys(unpriced.fee for unpriced in self._unpriced if unpriced.fee))
         """The keys of the service's fees that have no price (`Fee`)."""
-        self._floor = _Floor(self._priced)
+        # The lower bound in floats: one sum for lines with a single price, else tier by tier.
+        self._once = self._an_hour = self._an_hour_up = self._a_node_hour = self._a_loss = 0.0
+        self._saves: list[tuple[float, int]] = []
+        self._tiered: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
+        for line in self._priced:
+            if isinstance(line.price, Price):
+                self._add(line, line.price)
         self._totals: dict[JobSize, Decimal] = {}
         self._up: dict[bool, Decimal] = {}
         self._summaries: dict[JobSize, OtherCostsSummary] = {}
@@ -52,9 +57,34 @@ class OtherCosts:
         usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
         return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
+    def _add(self, line: Line, price: Price) -> None:
+        """Add a line to the lower bound."""
+        if price.tiers or line.zones:
+            self._tiered.append((line, _slopes(price)))
+            return
+        usd = float(price.usd)
+        self._once += usd * line.once
+        self._an_hour += usd * line.an_hour
+        self._an_hour_up += usd * line.an_hour_up
+        self._a_node_hour += usd * line.a_node_hour
+        self._a_loss += usd * line.a_loss
+        if line.a_save:
+            self._saves.append((usd * line.a_save, line.saves_free))
+
     def min_usd(self, size: JobSize) -> float:
         """A lower bound of `total_usd`, below any rounding error."""
-        return self._floor.usd(size)
+        amount = self._once + self._an_hour * size.hours + self._an_hour_up * size.up_h
+        amount += self._a_node_hour * size.nodes_h
+        amount += self._a_loss * size.losses
+        if self._saves and (saves := size.saves):
+            for usd, free in self._saves:
+                amount += usd * max(0.0, saves - free)
+        if self._tiered:
+            months = size.months
+            for line, slopes in self._tiered:
+                quantity = line.quantity(size) / months
+                amount += months * sum([usd * (quantity - start) for start, usd in slopes if quantity > start])
+        return amount * NEARLY - ROUNDED_USD
 
     def other_usd(self, size: JobSize) -> tuple[float, float] | None:
         """Two floats that bound `total_usd`, for a comparison with another amount without adding the lines up.
@@ -63,7 +93,7 @@ class OtherCosts:
         """
         if max(size.hours, size.saves) > BEYOND:
             return None
-        near = self._floor.usd(size)
+        near = self.min_usd(size)
         return near, near / NEARLY**2 + 2 * ROUNDED_USD
 
     def summary(self, size: JobSize) -> "OtherCostsSummary":
@@ -94,43 +124,6 @@ class OtherCostsSummary(NamedTuple):
     dates: tuple[tuple[date, str], ...]
     unpriced: tuple[CostComponent, ...]
     derived: int
-
-
-class _Floor:
-    """A lower bound of the lines' total in floats: one sum for lines with a single price, else tier by tier."""
-
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self.once = self.an_hour = self.an_hour_up = self.a_node_hour = self.a_loss = 0.0
-        self.saves: list[tuple[float, int]] = []
-        self.others: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
-        for line in lines:
-            price = line.price
-            if isinstance(price, Unpriced):
-                continue
-            if price.tiers or line.zones:
-                self.others.append((line, _slopes(price)))
-                continue
-            usd = float(price.usd)
-            self.once += usd * line.once
-            self.an_hour += usd * line.an_hour
-            self.an_hour_up += usd * line.an_hour_up
-            self.a_node_hour += usd * line.a_node_hour
-            self.a_loss += usd * line.a_loss
-            if line.a_save:
-                self.saves.append((usd * line.a_save, line.saves_free))
-
-    def usd(self, size: JobSize) -> float:
-        amount = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
-        amount += self.a_loss * size.losses
-        if self.saves and (saves := size.saves):
-            for usd, free in self.saves:
-                amount += usd * max(0.0, saves - free)
-        if self.others:
-            months = size.months
-            for line, slopes in self.others:
-                quantity = line.quantity(size) / months
-                amount += months * sum([usd * (quantity - start) for start, usd in slopes if quantity > start])
-        return amount * NEARLY - ROUNDED_USD
 
 
 def _slopes(price: Price) -> tuple[tuple[float, float], ...]:

@@ -8,13 +8,14 @@ from launcher.aws import credits as aws_credits
 from launcher.aws import price_calculator, price_list
 from launcher.aws.clients import Sessions
 from launcher.aws.identity import caller
-from launcher.aws.price_calculator import RATE_TYPE, Answered, Usage
+from launcher.aws.price_calculator import RATE_TYPE, Usage
 from launcher.aws.price_list import Product
 from launcher.catalog.bill import usage_types
 from launcher.catalog.billed import is_usage_type
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError
+from launcher.model.money import Unpriced
 from launcher.model.request import Credit
 from launcher.model.units import number_of
 from launcher.model.verification import Verification, VerifiedLine
@@ -144,8 +145,8 @@ def _reason(line: QuotedLine, option: PurchaseOption) -> str:
     return ""
 
 
-def _verify_line(line: QuotedLine, reason: str, answer: Answered | None) -> VerifiedLine:
-    aws_usd, why = (None, reason) if answer is None else (answer.usd, answer.reason)
+def _verify_line(line: QuotedLine, reason: str, answer: Decimal | Unpriced | None) -> VerifiedLine:
+    aws_usd, why = (answer, "") if isinstance(answer, Decimal) else (None, reason if answer is None else answer.reason)
     return VerifiedLine(
         names=line.names,
         quoted_usd=line.usd,
