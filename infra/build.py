@@ -13,7 +13,7 @@ from infra.parts.limits import Limits
 from infra.stacks.network import NetworkStack
 from infra.targets import builder_of
 from launcher.catalog.load import Catalog, load
-from launcher.model.budget_stop import stops_at
+from launcher.model.budget_stop import spending_limit, stops_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
@@ -101,16 +101,17 @@ def limits_of(
     Raises:
         ImpossibleError: the guard shall stop at a limit, and the rate is unknown.
     """
-    budgets = [budget for budget in (max_usd, plan.request.budget.max_usd) if budget is not None]
     if rate is None and stops_at(plan.request, plan.place.option) is not None:
         fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote FILE, or slipway deploy FILE"
         message = "the rate of the nodes was not given, so the guard cannot count up to it"
         problems = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
         raise ImpossibleError(f"{plan.name} would not be stopped at budget.stop_at_usd", findings=problems)
     per_node = (rate / plan.place.nodes).quantize(Decimal("0.000001")) if rate is not None else None
+    limit, name = spending_limit(plan.request.budget, max_usd) or (None, "")
     return Limits(
         usd_per_node_hour=per_node,
-        max_usd=min(budgets, default=None),
+        max_usd=limit,
+        max_usd_name=name,
         usd_per_hour_beside=beside,
         job_hours=job_hours,
     )

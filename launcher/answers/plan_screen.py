@@ -10,6 +10,7 @@ from launcher.answers.headline import compares_families, headline, unpriced_answ
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
+from launcher.model.budget_stop import spending_limit
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
@@ -204,11 +205,11 @@ def _notes(priced: Priced) -> tuple[list[str], list[str]]:
 def _refusals(priced: Priced) -> Iterator[str]:
     """The findings of the plan for which a launch is refused, whichever row it takes."""
     yield from (finding_line(finding) for finding in priced.blocking)
-    limit = priced.request.budget.max_usd
+    limit = spending_limit(priced.request.budget, priced.context.rules.max_usd)
     least = _least_high(priced) if limit is not None and priced.cheapest_allowed is None else None
-    if limit is not None and least is not None and least > limit:
+    if limit is not None and least is not None and least > limit[0]:
         least_text = f"the least is 1 run in 10 above ${words.dollars(least)}"
-        yield f"warning: every row exceeds budget.max_usd, ${words.dollars(limit)}: {least_text}"
+        yield f"warning: every row exceeds {limit[1]}, ${words.dollars(limit[0])}: {least_text}"
 
 
 def _least_high(priced: Priced) -> Decimal | None:

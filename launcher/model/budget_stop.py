@@ -1,4 +1,4 @@
-"""budget.stop_at_usd: when the guard in the account acts, and the part of the limit that it reserves to end a job.
+"""The limit of a launch, and budget.stop_at_usd: when the guard acts, and what it reserves to end a job.
 
 The guard compares the limit with its own count since the creation of the cluster's stack: the running nodes at the
 quoted rate, and the other hourly costs. The guard polls every few minutes, so it acts while enough remains for one
@@ -10,12 +10,23 @@ from decimal import Decimal
 
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.monitoring import GUARD_EVERY_MINUTES
-from launcher.model.request import PlanRequest
+from launcher.model.request import Budget, PlanRequest
 
 UPLOAD_S = 180
 """Seconds after the grace time for the upload of the last checkpoint."""
 ENDING_MINUTES = 5
 """Minutes from the guard's stop until AWS stops billing the nodes: an assumption, one of the guard's periods."""
+
+
+def spending_limit(budget: Budget, command_usd: Decimal | None) -> tuple[Decimal, str] | None:
+    """The lower of `max_usd` and a command's limit, with the name of its setting; None without either.
+
+    >>> ten, four = Decimal(10), Decimal(4)
+    >>> spending_limit(Budget(max_usd=ten), four), spending_limit(Budget(max_usd=four), ten)
+    ((Decimal('4'), '--max-usd'), (Decimal('4'), 'budget.max_usd'))
+    """
+    limits = ((budget.max_usd, "budget.max_usd"), (command_usd, "--max-usd"))
+    return min(((usd, name) for usd, name in limits if usd is not None), key=lambda known: known[0], default=None)
 
 
 def settle_minutes(request: PlanRequest) -> int:

@@ -4,13 +4,13 @@ from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from typing import NamedTuple
 
+from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Unpriced, UsdRange, cents
 from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.record import record
-from launcher.model.request import PlanRequest
 from launcher.model.units import number_of
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.targets.registry import billed_name
@@ -24,7 +24,6 @@ class Changes(NamedTuple):
 
     refresh: str
     max_age: str
-    max_usd: str
     rank: str
 
 
@@ -95,8 +94,8 @@ def decide(
 
 def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
     """The refusal for a commitment that is not owned: a launch buys none, so AWS would bill on demand."""
-    limit = spending_limit(plan.request, rules)
-    over = f", over the budget of ${cents(limit)}" if limit is not None and commitment.usd > limit else ""
+    limit = spending_limit(plan.request.budget, rules.max_usd)
+    over = f", over the budget of ${cents(limit[0])}" if limit is not None and commitment.usd > limit[0] else ""
     billed = "at a price that is not known"
     if commitment.on_demand_usd is not None:
         billed = f"${cents(commitment.on_demand_usd)}"
@@ -111,13 +110,12 @@ def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
 
 def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate:
     budget = plan.request.budget
-    limit = spending_limit(plan.request, rules)
-    if limit is not None and usd.high > limit:
+    limit = spending_limit(budget, rules.max_usd)
+    if limit is not None and usd.high > limit[0]:
         chance = "" if plan.request.workload.train is None else ": 1 run in 10 costs more"
-        reason = f"budget ${cents(limit)}, high estimate ${cents(usd.high)}{chance}"
-        where = "budget.max_usd" if budget.max_usd == limit else rules.changes.max_usd
+        reason = f"budget ${cents(limit[0])}, high estimate ${cents(usd.high)}{chance}"
         enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
-        return Gate(verdict="refuse", exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
+        return Gate(verdict="refuse", exit_code=OVER_BUDGET, reason=reason, hint=f"raise {limit[1]} to {enough:f}")
     hourly = budget.max_usd_per_hour
     if hourly is not None and usd_per_hour > hourly:
         reason = (
@@ -130,11 +128,6 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
             hint="raise budget.max_usd_per_hour or allow fewer nodes",
         )
     return ALLOW
-
-
-def spending_limit(request: PlanRequest, rules: GateRules) -> Decimal | None:
-    """The lower of the plan's budget and the command's, in dollars; None without either."""
-    return min((usd for usd in (request.budget.max_usd, rules.max_usd) if usd is not None), default=None)
 
 
 def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRules) -> tuple[Finding, ...]:

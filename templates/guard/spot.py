@@ -3,7 +3,7 @@
 
 EC2 bills a spot instance at the current price of its type and zone, which the quote cannot know. The guard counts the
 higher of the quoted and the current price. Where the service itself starts the next instance of a job, the guard
-compares the job again with `budget.max_usd`, as the launch did (launcher/pricing/gate.py).
+compares the job again with its budget, as the launch did (launcher/pricing/gate.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from state import State
 PRODUCT = "Linux/UNIX"
 SPOT = "spot"
 GO_ON = (
-    "To continue: launch again when the price has fallen, or raise budget.max_usd, or set purchase.option to on-demand"
+    "To continue: launch again when the price has fallen, or raise {limit}, or set purchase.option to on-demand"
     " in the plan file. The job resumes from its last checkpoint"
 )
 
@@ -57,9 +57,11 @@ def is_spot(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class JobBudget:
-    """The budget of one job: `budget.max_usd`, and what the quote has foreseen for the job."""
+    """The budget of one job: the plan's `budget.max_usd` or its launch's limit, and what the quote has foreseen."""
 
     usd: float
+    # The setting of the limit.
+    name: str
     # The high estimate, for all nodes.
     node_hours: float
     nodes: int
@@ -73,6 +75,7 @@ class JobBudget:
             return None
         return cls(
             usd=float(variables["JOB_MAX_USD"]),
+            name=variables["JOB_MAX_USD_NAME"],
             node_hours=float(variables["JOB_NODE_HOURS"]),
             nodes=int(variables["NODES"]),
             beside=float(variables["USD_PER_HOUR_BESIDE"]),
@@ -95,6 +98,7 @@ class JobBudget:
         if rate <= quoted:
             price = f"a node costs ${rate:,.2f} an hour"
         return (
-            f"no further instance of job {state.job} fits the ${self.usd:,.2f} of budget.max_usd: {price}."
-            f" ${state.job_usd:,.2f} are spent, and {remaining_h:,.1f} more hours make ${forecast:,.2f}. {GO_ON}"
+            f"no further instance of job {state.job} fits the ${self.usd:,.2f} of {self.name}: {price}."
+            f" ${state.job_usd:,.2f} are spent, and {remaining_h:,.1f} more hours make ${forecast:,.2f}."
+            f" {GO_ON.format(limit=self.name)}"
         )

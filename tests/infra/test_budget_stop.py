@@ -78,7 +78,13 @@ def test_spending_limit_without_rate_refused(synthesised):
 
 
 SPOT = {"usd_per_hour": "60", "usd_per_hour_beside": "1.25", "job_hours": "5.5", "max_usd": "400"}
-JOB = {"JOB_MAX_USD": "400", "JOB_NODE_HOURS": "11.0", "NODES": "2", "USD_PER_HOUR_BESIDE": "1.25"}
+JOB = {
+    "JOB_MAX_USD": "400",
+    "JOB_MAX_USD_NAME": "--max-usd",
+    "JOB_NODE_HOURS": "11.0",
+    "NODES": "2",
+    "USD_PER_HOUR_BESIDE": "1.25",
+}
 """The quoted hours of both nodes."""
 
 

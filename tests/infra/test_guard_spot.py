@@ -15,7 +15,13 @@ NAME, TYPE, ZONE = "slipway-tiny", "p5.48xlarge", "us-east-2a"
 LOOK = timedelta(minutes=5)
 NOTICE = "EC2 Spot Instance Interruption Warning"
 BASE = {"EC2": NAME, "IDLE_MINUTES": "0", "USD_PER_NODE_HOUR": "60", "SPOT": "true"}
-JOB = {"JOB_MAX_USD": "400", "JOB_NODE_HOURS": "6", "NODES": "1", "USD_PER_HOUR_BESIDE": "0"}
+JOB = {
+    "JOB_MAX_USD": "400",
+    "JOB_MAX_USD_NAME": "budget.max_usd",
+    "JOB_NODE_HOURS": "6",
+    "NODES": "1",
+    "USD_PER_HOUR_BESIDE": "0",
+}
 """Six hours at $60 are $360 of the $400."""
 
 
@@ -140,20 +146,22 @@ class TestReplacement:
         guard(1, **JOB).watch()
         assert (aws.size, aws.messages) == (1, [])
 
-    def test_replacement_beyond_budget_sets_group_to_zero_with_reason_and_fix(self, aws, guard):
-        first = aws.instance()
-        guard(0, **JOB).watch()
+    @pytest.mark.parametrize("limit", ["budget.max_usd", "--max-usd"])
+    def test_replacement_beyond_budget_sets_group_to_zero_with_reason_and_fix(self, aws, guard, limit):
+        job, first = {**JOB, "JOB_MAX_USD_NAME": limit}, aws.instance()
+        guard(0, **job).watch()
         aws.ec2.terminate_instances(InstanceIds=[first])
         aws.instance()
         aws.usd = {ZONE: "90"}
-        guard(1, **JOB).watch()
+        guard(1, **job).watch()
         assert aws.size == 0
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: instances stopped"
         assert "the spot price is now $90.00 an hour, quoted $60.00" in text
         # Two checks of five minutes, at $60 and at $90; then 5.8 hours at $90.
         assert "$12.50 are spent, and 5.8 more hours make $537.50" in text
-        assert "raise budget.max_usd" in text
+        assert f"fits the $400.00 of {limit}: " in text
+        assert f"raise {limit}, or" in text
 
     @pytest.mark.parametrize("call", ["ec2.DescribeSpotPriceHistory", "autoscaling.SetDesiredCapacity"])
     def test_replacement_beyond_budget_is_refused_at_the_next_check_when_a_call_fails(self, aws, guard, call):

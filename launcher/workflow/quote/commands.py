@@ -10,7 +10,7 @@ from launcher.pricing.training_candidate import TrainingCandidate
 SET, ALL = "--set", "--all"
 FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", SET, ALL)
 """Flags that change a plan's candidates, or the gate's decision on them."""
-CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", max_usd="--max-usd", rank="--pick")
+CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", rank="--pick")
 """How the command line changes what the gate refuses."""
 COMMAND_FLAGS = {
     "plan": FLAGS,

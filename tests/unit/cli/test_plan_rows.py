@@ -94,6 +94,8 @@ def test_first_screen_shows_each_id_once(slipway, tmp_path, target):
     assert ids
     assert len(set(ids)) == len(ids)
     assert "every row exceeds budget.max_usd, $100" in out
+    _, out, _ = slipway("plan", str(plan), "--prices-as-of", "2026-11-20", "--max-usd", "90")
+    assert "every row exceeds --max-usd, $90" in out
     _, out, _ = slipway("quote", str(plan), "--prices-as-of", "2026-11-20")
     assert "exceeded: a launch is refused" in out
     assert "FILE" not in out

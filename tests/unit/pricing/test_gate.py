@@ -98,8 +98,11 @@ def test_budget_is_compared_with_the_high_estimate(priced):
 
 def test_max_usd_only_lowers_the_budget(priced):
     plan = {"purchase": OWN, "budget": {"max_usd": 100}}
-    assert "budget $100.00" in gate(priced, plan, max_usd=Decimal(100_000)).reason
-    assert "budget $50.00" in gate(priced, plan, max_usd=Decimal(50)).reason
+    of_plan, of_command = gate(priced, plan, max_usd=Decimal(100_000)), gate(priced, plan, max_usd=Decimal(50))
+    assert "budget $100.00" in of_plan.reason
+    assert of_plan.hint.startswith("raise budget.max_usd to ")
+    assert "budget $50.00" in of_command.reason
+    assert of_command.hint.startswith("raise --max-usd to ")
 
 
 def test_a_budget_below_a_cent_is_not_shown_as_zero(priced):
