@@ -52,6 +52,10 @@ class DeploymentFailedError(SlipwayError):
     exit_code = 6
 
 
+class SecondJobError(DeploymentFailedError):
+    """A job of the plan runs, and its target runs one at a time; nothing was done."""
+
+
 class DeclinedError(SlipwayError):
     """The user declined a confirmation; nothing was done (exit 7)."""
 

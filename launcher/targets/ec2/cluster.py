@@ -9,7 +9,7 @@ from launcher.aws.auto_scaling import GroupState
 from launcher.aws.session import CredentialsError, Session, error_code
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
 from launcher.model.ec2 import GROUP_OUTPUT
-from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError, SecondJobError
 from launcher.model.job import Submitted
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
@@ -36,12 +36,12 @@ def _refuse_second_job(plan: Plan, group: GroupState, name: str) -> None:
     """Refuse a second job on the instances of a running one.
 
     Raises:
-        DeploymentFailedError: another job runs on its instances.
+        SecondJobError: another job runs on its instances.
     """
     if group.desired and group.job != name:
         message = f"job {group.job or 'of another launch'} runs on the instances of {plan.cluster_name}"
         hint = f"slipway cancel {plan.name} ends it, or give the second plan another name: it has its own instances"
-        raise DeploymentFailedError(message, hint=hint)
+        raise SecondJobError(message, hint=hint)
 
 
 class InstancesCluster(DeployedCluster):
@@ -73,7 +73,7 @@ class InstancesCluster(DeployedCluster):
         """Refuse a launch while a job runs: its deployment could change the instances of the job.
 
         Raises:
-            DeploymentFailedError: a job runs on the instances.
+            SecondJobError: a job runs on the instances.
         """
         group = auto_scaling.describe(session, group_of(plan.cluster_name))
         if group is not None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
-from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, SlipwayError
+from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, SecondJobError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.spending import StackCost, hourly, small
 from launcher.model.stages import Notify
@@ -76,8 +76,8 @@ def report_running_costs(
     """
     try:
         yield
-    except (DeclinedError, InterruptedAtQuestionError):
-        raise
+    except (DeclinedError, InterruptedAtQuestionError, SecondJobError):
+        raise  # nothing was done: what exists is that of earlier launches, and may be in use
     except (KeyboardInterrupt, Exception):  # a full disk of this computer too leaves a cluster that is billed
         session = Session(environment=environment, region=plan.place.region)
         try:

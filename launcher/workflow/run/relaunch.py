@@ -117,7 +117,7 @@ def reminding(
 
     Raises:
         ImpossibleError: the job is to begin at a step, in a sandbox that begins empty.
-        DeploymentFailedError: a job of the plan runs, and its target runs one at a time.
+        SecondJobError: a job of the plan runs, and its target runs one at a time.
     """
     if not account.stays:
         if from_step is not None:
