@@ -338,17 +338,19 @@ class Sandbox:
         self,
         *,
         lacking: Collection[str] = (),
+        free: Mapping[str, int] | None = None,
         spot_vcpus: int | None = None,
         vcpus: int | None = None,
         spot_usd: Mapping[str, str] | None = None,
     ) -> None:
         """Remove EC2's capacity for Auto Scaling groups: of types, or of a type in a zone ("g5.xlarge/use2-az1").
 
-        `spot_vcpus` and `vcpus` are the account's quotas on spot and on demand; None: no limit. `spot_usd` are dollars
-        an hour of types on spot, in place of the catalog's.
+        `free` are the further instances that a type can have in a zone. `spot_vcpus` and `vcpus` are the account's
+        quotas on spot and on demand; None: no limit. `spot_usd` are dollars an hour of types on spot, or of a type in a
+        zone, in place of the catalog's.
         """
-        prices = dict(spot_usd or {})
-        self._call("limit_instances", lacking=list(lacking), spot_vcpus=spot_vcpus, vcpus=vcpus, spot_usd=prices)
+        limits = {"lacking": list(lacking), "free": dict(free or {}), "spot_usd": dict(spot_usd or {})}
+        self._call("limit_instances", spot_vcpus=spot_vcpus, vcpus=vcpus, **limits)
 
     def answer(self, cluster: str, *, up: bool) -> None:
         """Stop or start the Kubernetes API of an EKS cluster; its nodes and pods continue to run."""

@@ -251,7 +251,7 @@ class Server:
 
     def _limit_instances(self, args: Mapping[str, Any]) -> None:
         capacity = self._instances.capacity
-        capacity.lacking = frozenset(args["lacking"])
+        capacity.lacking, capacity.free = frozenset(args["lacking"]), dict(args["free"])
         capacity.spot_vcpus, capacity.vcpus = args["spot_vcpus"], args["vcpus"]
         capacity.spot_usd = {name: Decimal(usd) for name, usd in args["spot_usd"].items()}
 

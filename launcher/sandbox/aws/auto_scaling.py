@@ -2,17 +2,17 @@
 
 Emulated, after botocore 1.44.5 (autoscaling/2011-01-01 service-2.json) and the EC2 Auto Scaling user guide: a group in
 CloudFormation with the API's enums, patterns and maxima, its launch template, subnets, mixed instances policy and
-lifecycle hooks; the calls in `install`; lack of capacity by type and zone; quotas in vCPUs; full on-demand
-reservations; spot interruptions; instances that run their user data (launcher/sandbox/instances). Run Command of
-Systems Manager on these instances. Not emulated: scaling policies, warm pools, load balancers, instance refresh, the
-allocation strategy (the first type and subnet with capacity is taken), and the time that EC2 needs.
+lifecycle hooks; the calls in `install`; allocation strategies and lack of capacity (allocation.py); quotas in vCPUs;
+full on-demand reservations; spot interruptions; instances that run their user data (launcher/sandbox/instances). Run
+Command of Systems Manager on these instances. Not emulated: scaling policies, warm pools, load balancers, instance
+refresh, and the time that EC2 needs.
 """
 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +28,8 @@ from moto.utilities.utils import get_partition
 from launcher.aws.api_shape import complaints
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox import namespaces
-from launcher.sandbox.aws import on_demand_reservations
+from launcher.sandbox.aws import allocation, on_demand_reservations
+from launcher.sandbox.aws.allocation import Capacity
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.group_requests import (
     instance_tags,
@@ -41,7 +42,6 @@ from launcher.sandbox.aws.group_requests import (
 )
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.nodes import NodeView
-from launcher.sandbox.cluster.specification import SubnetFacts
 from launcher.sandbox.instances.group import Environment, Group, LaunchRefusedError, Member
 from launcher.sandbox.instances.machine import Machine, shown_tags
 from launcher.sandbox.keys import KeyRing
@@ -51,35 +51,11 @@ TEND_S = 0.1
 LARGEST_USER_DATA = 16_384
 """Bytes before base64 (EC2 user guide, user data)."""
 HOOK_S = (30, 7200)
-_NUMBERS = {"DesiredCapacity", "MaxSize", "MinSize", "OnDemandBaseCapacity", "OnDemandPercentageAboveBaseCapacity"}
+_NUMBERS = {
+    *("DesiredCapacity", "MaxSize", "MinSize"),
+    *("OnDemandBaseCapacity", "OnDemandPercentageAboveBaseCapacity", "SpotInstancePools"),
+}
 _UNFIT = "You must use a valid fully-formed launch template."
-_INSUFFICIENT = (
-    "We currently do not have sufficient {type} capacity in the Availability Zone you requested ({zone}). Our system"
-    " will be working on provisioning additional capacity. You can currently get {type} capacity by not specifying an"
-    " Availability Zone in your request"
-)
-
-_SPOT_QUOTA = "Max spot instance count exceeded"
-"""EC2's message of the error MaxSpotInstanceCountExceeded, as activities of groups show it
-(aws-deepracer-community/deepracer-on-the-spot#55)."""
-_QUOTA = (
-    "You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that"
-    " the specified instance type belongs to"
-)
-"""The message of the error VcpuLimitExceeded."""
-
-
-@dataclass(slots=True)
-class Capacity:
-    """What EC2 lacks: instance types, and pairs of a type and a zone; the quotas in vCPUs, on spot and on demand.
-
-    `spot_usd` are the prices of types on spot, in dollars an hour, that differ from the catalog's.
-    """
-
-    lacking: Collection[str] = frozenset()
-    spot_vcpus: int | None = None
-    vcpus: int | None = None
-    spot_usd: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -99,30 +75,52 @@ class Fleet:
         return EmulatedEc2(ACCOUNT, self.region)
 
     def launch(self, group: Group) -> Machine:
-        """Start an instance of a group, of the first type and in the first subnet with capacity."""
+        """Start an instance of a group, in the first pool with capacity in the order of its allocation strategy."""
         data, policy = template_data(self.region, specification_of(group.request)), mixed_of(group.request)
         types = [each["InstanceType"] for each in policy.get("LaunchTemplate", {}).get("Overrides", ())]
-        subnets = group.request["VPCZoneIdentifier"].split(",")
-        spot, refused = is_spot(policy, data), ""
-        choices = [(type_, subnet) for type_ in types or [data["InstanceType"]] for subnet in subnets]
-        for type_, subnet in choices:
+        subnets = {}
+        for subnet in group.request["VPCZoneIdentifier"].split(","):
             facts = self._ec2.subnet(subnet)
             if facts is None:
                 raise LaunchRefusedError(f"The subnet ID '{subnet}' does not exist")
-            refused = self._refusal(data, type_, facts, spot=spot)
-            if not refused:
-                return self._started(group, data, type_, subnet, facts.zone, spot=spot)
-        raise LaunchRefusedError(refused)
+            subnets[subnet] = facts
+        spot, refused, distribution = is_spot(policy, data), ("", ""), policy.get("InstancesDistribution", {})
+        pools = allocation.ordered(
+            types or [data["InstanceType"]],
+            subnets,
+            distribution,
+            self.capacity,
+            self.region,
+            group.desired - len(group.active),
+            [(member.instance_type, member.zone) for member in group.active],
+            spot=spot,
+        )
+        for pool in pools:
+            refused = self._refusal(data, distribution, pool, spot=spot)
+            if not refused[1]:
+                self.capacity.take(pool.type, pool.facts)
+                return self._started(group, data, pool.type, pool.subnet, pool.facts.zone, spot=spot)
+        raise LaunchRefusedError(allocation.shown(refused, mixed=bool(policy), spot=spot))
 
-    def _refusal(self, data: Mapping[str, Any], type_: str, facts: SubnetFacts, *, spot: bool) -> str:
-        """Why EC2 starts no instance of a type in a zone; empty if it does."""
-        if {type_, f"{type_}/{facts.zone}", f"{type_}/{facts.zone_id}"} & set(self.capacity.lacking):
-            return _INSUFFICIENT.format(type=type_, zone=facts.zone)
+    def _refusal(
+        self, data: Mapping[str, Any], distribution: Mapping[str, Any], pool: allocation.Pool, *, spot: bool
+    ) -> tuple[str, str]:
+        """Why EC2 starts no instance in a pool: the error's code and message; both empty if it does."""
+        if self.capacity.left(pool.type, pool.facts) < 1:
+            code, message = allocation.INSUFFICIENT
+            return code, message.format(type=pool.type, zone=pool.facts.zone)
         limit = self.capacity.spot_vcpus if spot else self.capacity.vcpus
-        if limit is not None and self._vcpus(spot=spot) + _vcpus(self._ec2, type_) > limit:
-            return _SPOT_QUOTA if spot else _QUOTA.format(limit=limit)
+        if limit is not None and self._vcpus(spot=spot) + _vcpus(self._ec2, pool.type) > limit:
+            code, message = allocation.SPOT_QUOTA if spot else allocation.QUOTA
+            return code, message.format(limit=limit)
+        usd = self.capacity.usd(pool.type, self.region, pool.facts.zone, pool.facts.zone_id) if spot else None
+        most = distribution.get("SpotMaxPrice")
+        if most and usd is not None and usd > Decimal(most):
+            code, message = allocation.TOO_LOW
+            return code, message.format(most=most, usd=usd)
         backend, named = ec2_backends[ACCOUNT][self.region], targeted_reservation(data)
-        return on_demand_reservations.refusal(backend, named, type_, facts.zone) if named else ""
+        why = on_demand_reservations.refusal(backend, named, pool.type, pool.facts.zone) if named else ""
+        return "ReservationCapacityExceeded", why
 
     def _vcpus(self, *, spot: bool) -> int:
         """The vCPUs of the region's instances that count towards a quota."""
@@ -427,6 +425,7 @@ def _rules(region: str, request: Mapping[str, Any]) -> Iterator[str]:
     for hook in request.get("LifecycleHookSpecificationList", ()):
         if not HOOK_S[0] <= int(hook.get("HeartbeatTimeout", 3600)) <= HOOK_S[1]:
             yield f"The heartbeat timeout of a lifecycle hook is {HOOK_S[0]} to {HOOK_S[1]} seconds"
+    yield from allocation.distribution_rules(mixed_of(request).get("InstancesDistribution", {}))
     data = template_data(region, specification_of(request))
     if not data:
         yield f"{_UNFIT} The specified launch template, with its version, does not exist."

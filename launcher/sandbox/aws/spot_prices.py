@@ -12,8 +12,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import InvalidParameterValueError
 from moto.ec2.responses import EC2Response
 
-from launcher.catalog.load import load
-from launcher.sandbox.aws.auto_scaling import Capacity
+from launcher.sandbox.aws.allocation import Capacity
 from launcher.sandbox.aws.fleet import EmulatedEc2
 
 PRODUCTS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
@@ -35,11 +34,8 @@ def install(capacity: Capacity) -> None:
         zones = {zone.zone_id: zone.name for zone in backend.describe_availability_zones()}
         entries = []
         for name in types:
-            rates = load().spot(name, region)
             for zone_id, zone in zones.items():
-                # Some rates are those of the region.
-                rate = rates.get(zone_id) or rates.get("")
-                usd = capacity.spot_usd.get(name, None if rate is None else rate.usd)
+                usd = capacity.usd(name, region, zone, zone_id)
                 if usd is None or given_zone not in (None, zone):
                     continue
                 entry = {

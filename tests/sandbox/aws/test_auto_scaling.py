@@ -1,6 +1,7 @@
 """The sandbox's Auto Scaling groups: refusals, user data run for real, hooks, replacements, lack of capacity."""
 
 import base64
+import itertools
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -195,6 +196,157 @@ def test_lack_of_capacity_in_two_zones_starts_instance_in_third(client, create, 
         client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="zones", ForceDelete=True)
 
 
+NUMBERS = itertools.count(1)
+
+
+def mixed(specification, types, **distribution):
+    """A mixed instances policy; on spot if it names a strategy for spot."""
+    on_demand = 100 if "OnDemandAllocationStrategy" in distribution else 0
+    shares = {"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": on_demand}
+    overrides = [{"InstanceType": type_} for type_ in types]
+    return {
+        "LaunchTemplate": {"LaunchTemplateSpecification": specification, "Overrides": overrides},
+        "InstancesDistribution": {**shares, **distribution},
+    }
+
+
+@pytest.fixture
+def mixed_group(client, create, subnet, world_sandbox):
+    """Creates a group over three types and two zones, with EC2's capacity and prices, and removes it."""
+    ec2, made = client("ec2"), []
+    (first,) = ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
+    zones = sorted(zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"])
+    (other,) = [zone for zone in zones if zone != first["AvailabilityZone"]][-1:]
+    second = ec2.create_subnet(VpcId=first["VpcId"], CidrBlock="10.0.9.0/24", AvailabilityZone=other)["Subnet"]
+    places = {"a": first["AvailabilityZone"], "b": other}
+
+    def named(limits):
+        """Limits of pools, such as g5.xlarge/a, by the names of zones."""
+        return {f"{pool.partition('/')[0]}/{places[pool[-1]]}": value for pool, value in limits.items()}
+
+    def make(distribution, desired, *, free=(), spot_usd=(), lacking=(), **quotas):
+        scaling, name = client("autoscaling"), f"mixed-{next(NUMBERS)}"
+        world_sandbox.limit_instances(
+            free=named(dict(free)),
+            spot_usd=named(dict(spot_usd)),
+            lacking=list(named(dict.fromkeys(lacking))),
+            **quotas,
+        )
+        specification = create(f"{name}-template")
+        scaling.create_auto_scaling_group(
+            AutoScalingGroupName=name,
+            MinSize=0,
+            MaxSize=4,
+            DesiredCapacity=desired,
+            VPCZoneIdentifier=f"{subnet},{second['SubnetId']}",
+            MixedInstancesPolicy=mixed(specification, ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"), **distribution),
+        )
+        made.append(name)
+        return name
+
+    yield make, {zone: letter for letter, zone in places.items()}
+    world_sandbox.limit_instances()
+    scaling = client("autoscaling")
+    for name in made:
+        scaling.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
+    ec2.delete_subnet(SubnetId=second["SubnetId"])
+
+
+USD = {f"{type_}/{zone}": usd for type_, usd in (("g6.xlarge", "0.6"), ("g5.xlarge", "0.4")) for zone in "ab"} | {
+    "g4dn.xlarge/a": "0.3",
+    "g4dn.xlarge/b": "0.5",
+}
+"""Spot prices: g4dn is the cheapest in the first zone, g5 in the second one."""
+FEW = {"g4dn.xlarge/a": 1, "g5.xlarge/b": 0}
+
+
+@pytest.mark.parametrize(
+    "distribution, free, expected",
+    [
+        ({"OnDemandAllocationStrategy": "prioritized"}, {}, ["g6.xlarge/a", "g6.xlarge/b"]),
+        ({"OnDemandAllocationStrategy": "prioritized"}, {"g6.xlarge/a": 0}, ["g5.xlarge/a", "g6.xlarge/b"]),
+        ({"OnDemandAllocationStrategy": "lowest-price"}, {}, ["g4dn.xlarge/a", "g4dn.xlarge/b"]),
+        ({"SpotAllocationStrategy": "price-capacity-optimized"}, {}, ["g4dn.xlarge/a", "g5.xlarge/b"]),
+        # Two instances are wanted: a pool of one is not among those with the highest capacity.
+        ({"SpotAllocationStrategy": "price-capacity-optimized"}, FEW, ["g5.xlarge/a", "g4dn.xlarge/b"]),
+        ({"SpotAllocationStrategy": "capacity-optimized"}, FEW, ["g6.xlarge/a", "g6.xlarge/b"]),
+        (
+            {"SpotAllocationStrategy": "capacity-optimized-prioritized"},
+            {"g6.xlarge/a": 1},
+            ["g5.xlarge/a", "g6.xlarge/b"],
+        ),
+        ({"SpotAllocationStrategy": "lowest-price"}, FEW, ["g4dn.xlarge/a", "g4dn.xlarge/b"]),
+    ],
+)
+def test_allocation_strategy_chooses_types_within_zones_balanced_by_count(
+    mixed_group, group, distribution, free, expected
+):
+    make, letters = mixed_group
+    name = make(distribution, 2, free=free, spot_usd=USD)
+    until(lambda: len(in_service(group(name))) == 2)
+    pools = [f"{each['InstanceType']}/{letters[each['AvailabilityZone']]}" for each in group(name)["Instances"]]
+    assert sorted(pools, key=lambda pool: pool[-1]) == expected
+
+
+ALL = [f"{type_}/{zone}" for type_ in ("g6.xlarge", "g5.xlarge", "g4dn.xlarge") for zone in "ab"]
+
+
+@pytest.mark.parametrize(
+    "distribution, limits, message",
+    [
+        (
+            {"SpotAllocationStrategy": "price-capacity-optimized"},
+            {"lacking": ALL},
+            "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that",
+        ),
+        (
+            {"OnDemandAllocationStrategy": "prioritized"},
+            {"lacking": ALL},
+            "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient",
+        ),
+        (
+            {"SpotAllocationStrategy": "price-capacity-optimized"},
+            {"spot_vcpus": 3},
+            "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count exceeded.",
+        ),
+        (
+            {"OnDemandAllocationStrategy": "prioritized"},
+            {"vcpus": 3},
+            "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity",
+        ),
+        (
+            {"SpotAllocationStrategy": "price-capacity-optimized", "SpotMaxPrice": "0.1"},
+            {"spot_usd": USD},
+            "Could not launch Spot Instances. SpotMaxPriceTooLow - Your Spot request price of 0.1 is lower than",
+        ),
+    ],
+)
+def test_refused_launch_of_mixed_group_is_failed_activity_with_market_and_code(
+    client, mixed_group, distribution, limits, message
+):
+    name = mixed_group[0](distribution, 1, **limits)
+    activity = until(lambda: failed_activity(client, name))
+    assert activity["StatusMessage"].startswith(message)
+    assert activity["StatusMessage"].endswith(". Launching EC2 instance failed.")
+
+
+@pytest.mark.parametrize(
+    "distribution, message",
+    [
+        (
+            {"SpotAllocationStrategy": "capacity-optimized", "SpotInstancePools": 2},
+            "only available with the lowest-price",
+        ),
+        ({"SpotAllocationStrategy": "lowest-price", "SpotInstancePools": 21}, "between 1 and 20, got 21"),
+        ({"SpotAllocationStrategy": "cheapest"}, "SpotAllocationStrategy must be one of"),
+        ({"OnDemandPercentageAboveBaseCapacity": 101}, "between 0 and 100, got 101"),
+    ],
+)
+def test_invalid_distribution_refused(mixed_group, distribution, message):
+    with pytest.raises(ClientError, match=message):
+        mixed_group[0](distribution, 0)
+
+
 SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
 
 
@@ -250,6 +402,7 @@ def test_guard_refuses_replacement_whose_spot_price_exceeds_the_budget(client, c
         "USD_PER_NODE_HOUR": "60",
         "SPOT": "true",
         "JOB_MAX_USD": "400",
+        "JOB_MAX_USD_NAME": "budget.max_usd",
         "JOB_NODE_HOURS": "6",
         "NODES": "1",
         "USD_PER_HOUR_BESIDE": "0",
