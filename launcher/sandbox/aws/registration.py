@@ -27,6 +27,7 @@ from launcher.sandbox.aws import (
     roles,
     scaling,
     security_groups,
+    service_quotas,
     spot_prices,
     stacks,
     task_governance,
@@ -118,3 +119,4 @@ def _install_calls(clusters: Registry, jobs: TrainingJobs, groups: Groups) -> No
     capacity_blocks.install()
     on_demand_reservations.install()
     spot_prices.install(groups.capacity)
+    service_quotas.install(groups.capacity)
