@@ -34,7 +34,8 @@ def start(archive: Path, arguments: "list[str]") -> int:
         return BAD_NODE
     # A notice that comes while the program is still loading waits until it can be taken (`notices.Notices.listen`).
     if arguments[:1] == ["run"]:
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+        waiting = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
     digest = file_hash(archive)
     sys.path[0] = str(unpacked(archive, digest))
     from launcher.agent.program import main  # noqa: PLC0415  it is there only now

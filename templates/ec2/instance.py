@@ -282,11 +282,13 @@ class Job:
                 continue
             if self.metadata.leaving:
                 asked = True
+                print("slipway: this instance leaves: the agent saves and ends")
+                process.send_signal(signal.SIGTERM)
             elif self.nodes > 1 and time.monotonic() > look_at:
                 asked, look_at = self.members() != members, time.monotonic() + LOOK_S
-            if asked:
-                print("slipway: an instance of the job leaves: the agent saves and ends")
-                process.send_signal(signal.SIGTERM)
+                if asked:
+                    print("slipway: another instance of the job is gone: the agent saves and ends")
+                    process.send_signal(signal.SIGUSR2)
         code = process.returncode
         return 128 - code if code < 0 else code
 

@@ -12,12 +12,13 @@ CAPACITY_END = "capacity-end"
 SIGNAL = "signal"
 TIME_LIMIT = "time-limit"
 POD_END = "pod-end"
+LOST = "node-lost"
 CANCEL = "cancel"
 BUDGET = "budget"
 FAILURE = "failure"
 TAKEN_OVER = "taken-over"
 REBALANCE = "rebalance"
-SOURCES = (SPOT, CAPACITY_END, SIGNAL, TIME_LIMIT, POD_END, CANCEL, BUDGET, FAILURE, TAKEN_OVER, REBALANCE)
+SOURCES = (SPOT, CAPACITY_END, SIGNAL, TIME_LIMIT, POD_END, LOST, CANCEL, BUDGET, FAILURE, TAKEN_OVER, REBALANCE)
 
 SPOT_NOTICE_S = 120.0
 """EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
@@ -34,9 +35,10 @@ class Notice:
     Attributes:
         source: SPOT (the instance metadata), CAPACITY_END (the block or plan ends), SIGNAL (SIGUSR1, from the scheduler
             ahead of a time limit), TIME_LIMIT (the same by the agent's own clock), POD_END (SIGTERM to a pod, which
-            ends after its grace period), CANCEL (SIGTERM elsewhere), BUDGET (the guard in the account: the spending
-            limit is reached), FAILURE (the command failed on another node), TAKEN_OVER (another agent now writes these
-            checkpoints) or REBALANCE (EC2 advises to leave; nothing ends yet).
+            ends after its grace period), LOST (SIGUSR2: another node of the job is gone without notice), CANCEL
+            (SIGTERM elsewhere), BUDGET (the guard in the account: the spending limit is reached), FAILURE (the command
+            failed on another node), TAKEN_OVER (another agent now writes these checkpoints) or REBALANCE (EC2 advises
+            to leave; nothing ends yet).
         detail: The action or the signal, as text.
         at: ISO time at which the node ends, if known.
         left_s: Seconds until then, if known; never more than the two minutes of a spot notice, so that a wrong
@@ -60,7 +62,7 @@ class Notice:
     @property
     def saves(self) -> bool:
         """Whether the agent first requests a save: the command can save, and its checkpoint still counts."""
-        return self.source in (SPOT, CAPACITY_END, SIGNAL, TIME_LIMIT, POD_END, CANCEL, BUDGET)
+        return self.source in (SPOT, CAPACITY_END, SIGNAL, TIME_LIMIT, POD_END, LOST, CANCEL, BUDGET)
 
     def to_json(self) -> str:
         """The JSON text for other nodes."""

@@ -16,6 +16,7 @@ from launcher.agent.node.drain import drain_node
 from launcher.agent.node.notice import (
     CANCEL,
     CAPACITY_END,
+    LOST,
     POD_END,
     SIGNAL,
     SPOT,
@@ -36,7 +37,7 @@ _TOKEN_TTL_S = "21600"  # noqa: S105  six hours, the longest that IMDSv2 gives
 _TIMEOUT_S = 2.0
 _BODY_BYTES = 4096
 _OK, _UNAUTHORIZED, _NOT_FOUND = 200, 401, 404
-SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """The signals that count as a notice. The program blocks them at its start until `listen` unblocks them."""
 _LEFT_AT_CAPACITY_END_S = 900.0
 """Seconds from the last checkpoint to the first instance that AWS ends: `leave_before_s` adds them to AWS's lead."""
@@ -267,5 +268,8 @@ class Notices:
         name = signal.Signals(number).name
         if number == signal.SIGTERM and self._pod_grace_s is not None:
             self.put(Notice(source=POD_END, detail=name, left_s=self._pod_grace_s))
+            return
+        if number == signal.SIGUSR2:
+            self.put(Notice(source=LOST, detail="another node of the job is gone", left_s=self._pod_grace_s))
             return
         self.put(Notice(source=SIGNAL if number == signal.SIGUSR1 else CANCEL, detail=name))

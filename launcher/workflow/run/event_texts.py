@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.workflow.history.attempts import ENDINGS, POD_END
@@ -80,7 +81,7 @@ def _files(event: dict[str, object]) -> str:
 
 def _notice(source: str) -> str:
     """The source of a notice; the agent has one word for every SIGTERM from outside."""
-    return "its node ends" if source == POD_END else source
+    return {POD_END: "its node ends", EndedBy.NODE_LOST.value: "another node of the job is gone"}.get(source, source)
 
 
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from launcher.agent.attempt_state import STATE_FILE, parse_attempt_state
-from launcher.agent.node.notices import Notices
+from launcher.agent.ending import announced
+from launcher.agent.node.notices import SIGNALS, Notices
 from launcher.agent.node.placement import Placement
 from launcher.agent.rendezvous import Rendezvous, folder_of
 from launcher.agent.store.journal import Journal, Tail, end_of, key_of
@@ -164,20 +165,25 @@ def test_mark_beyond_the_file_is_ignored(tmp_path, mark):
     assert [text.text for text in store.texts.values()] == [b"one\n"]
 
 
-def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
-    before = {
-        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
-    }
+@pytest.mark.parametrize(
+    "number, grace_s, expected",
+    [
+        (signal.SIGTERM, 30.0, ("pod-end", 30.0, "spot-interruption")),
+        (signal.SIGTERM, None, ("cancel", None, "cancel")),
+        (signal.SIGUSR2, 30.0, ("node-lost", 30.0, "node-lost")),
+    ],
+)
+def test_signal_is_notice_with_the_cause_of_the_end(number, grace_s, expected):
+    before = {each: signal.getsignal(each) for each in SIGNALS}
     try:
-        for grace_s, expected in ((30.0, ("pod-end", 30.0)), (None, ("cancel", None))):
-            notices = Notices(pod_grace_s=grace_s)
-            notices.listen()
-            os.kill(os.getpid(), signal.SIGTERM)
-            notice = notices.next(wait_s=1.0)
-            assert (notice.source, notice.left_s) == expected
+        notices = Notices(pod_grace_s=grace_s)
+        notices.listen()
+        os.kill(os.getpid(), number)
+        notice = notices.next(wait_s=1.0)
+        assert (notice.source, notice.left_s, announced(notice).ended_by) == expected
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def test_job_stopped_at_the_budget_is_not_started_again(quick):
