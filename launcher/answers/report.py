@@ -49,13 +49,24 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {number_of(count, 'attempt')}{where}", ""]
     lines += attempt_rows(report.attempts, width)
-    if report.stopped is not None:
-        lines += ["", *wrapped(f"  {report.stopped.text}", width)]
+    if why := stop_lines(report, width):
+        lines += ["", *why]
     if report.stored is not None:
         lines += ["", *stored_lines(report.stored, width)]
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
     lines += left_up_lines(report, width)
     return lines + _check_lines(report, width, everything=everything)
+
+
+def stop_texts(report: Report) -> list[str]:
+    """Why the guard stopped the nodes, or the job at its budget; empty if it did neither."""
+    why = [f"the guard stopped the nodes: {report.guard_reason}"] if report.guard_reason else []
+    return why + ([report.stopped.text] if report.stopped is not None else [])
+
+
+def stop_lines(report: Report, width: int) -> list[str]:
+    """The lines of `stop_texts`, wrapped to a width; a node's own lines stay lines."""
+    return [piece for text in stop_texts(report) for line in text.splitlines() for piece in wrapped(f"  {line}", width)]
 
 
 def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from launcher.answers import meter
 from launcher.answers.lines import wrapped
-from launcher.answers.report import attempt_rows, left_up_lines, stored_lines
+from launcher.answers.report import attempt_rows, left_up_lines, stop_lines, stored_lines
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.words import dollars
 from launcher.model.meter import Meter
@@ -44,7 +44,7 @@ class StatusDocument:
     submitted_at: datetime | None
     state: str | None
     reason: str | None
-    failed_boots: str | None
+    guard_reason: str | None
     restarts: int | None
     nodes: tuple[str, ...]
     step: int | None
@@ -86,7 +86,7 @@ def document(state: RunState) -> Json:
             submitted_at=submission.asked_at if submission is not None and submission.job else None,
             state=facts.word if facts is not None else None,
             reason=(facts.reason or None) if facts is not None else _problem(state),
-            failed_boots=state.failed_boots or None,
+            guard_reason=report.guard_reason if report is not None else None,
             restarts=facts.restarts if facts is not None else None,
             nodes=facts.nodes if facts is not None else (),
             checkpoints_stored=report.checkpoints_stored if report is not None else None,
@@ -110,12 +110,7 @@ def page(state: RunState, width: int) -> list[str]:
     reason = "\n    ".join(f"  reason: {problem}".splitlines()) if (problem := _problem(state)) else ""
     lines += [piece for line in reason.splitlines() for piece in wrapped(line, width)]
     lines += [piece for text in _state_lines(state) for piece in wrapped(text, width)]
-    if state.failed_boots:
-        warning = f"  warning: the guard stopped the nodes: {state.failed_boots}"
-        lines += [piece for line in warning.splitlines() for piece in wrapped(line, width)]
-    stopped = state.report.stopped if state.report is not None else None
-    if stopped is not None:
-        lines += wrapped(f"  {stopped.text}", width)
+    lines += stop_lines(state.report, width) if state.report is not None else []
     lines += _progress(state, width)
     if state.attempts and state.report is not None and state.report.stored is not None:
         lines += stored_lines(state.report.stored, width)

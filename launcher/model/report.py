@@ -148,7 +148,8 @@ class Report:
     `usd_used` their cost by every line of the quote. `left_up_usd_per_hour` is billed until `slipway down`.
     `simulated` means that the nodes were emulated, so their hours are not comparable with the quote. `endpoint` is
     the deployed endpoint of a serving plan; None for a cluster, or if none came into service. `stopped` means that
-    the budget ended the run. `stored` is None if the plan requests no checkpoints.
+    the budget ended the run. `guard_reason` says why the guard stopped the nodes of a cancelled job, or of one that
+    waits for them; empty if it did not. `stored` is None if the plan requests no checkpoints.
     `billable_time` is the time that the job's service bills, None without such a service or before the job has ended.
     `running_h` is the time that the current attempt has run at the moment of the query; it is never stored.
     """
@@ -167,6 +168,7 @@ class Report:
     not_emulated: tuple[str, ...]
     endpoint: EndpointReport | None = None
     stopped: BudgetStop | None = None
+    guard_reason: str = ""
     stored: StoredCheckpoints | None = None
     rates: RunRates = NO_RATES
     left_up_usd_per_hour: Decimal | None = None

@@ -108,6 +108,7 @@ class ReportDocument:
     not_emulated: tuple[str, ...]
     endpoint: DeployedEndpoint | None = None
     stopped: Stopped | None = None
+    guard_reason: str | None = None
     billed: BilledDocument | None = field(default=None, metadata=OMITTED)
 
     @classmethod
@@ -125,6 +126,7 @@ class ReportDocument:
             stacks=tuple(NamedStatus(name=name, status=status) for name, status in report.stacks),
             endpoint=None if report.endpoint is None else _endpoint(report.endpoint),
             stopped=None if stopped is None else filled(Stopped, stopped),
+            guard_reason=report.guard_reason or None,
             billed=None if bill is None else BilledDocument.of(bill),
         )
 
@@ -146,6 +148,7 @@ class ReportDocument:
             stacks=tuple((stack.name, stack.status) for stack in self.stacks),
             endpoint=None if self.endpoint is None else _endpoint_report(self.endpoint),
             stopped=None if self.stopped is None else filled(BudgetStop, self.stopped),
+            guard_reason=self.guard_reason or "",
             stored=stored,
             billable_time=None
             if billable is None

@@ -42,7 +42,5 @@ class RunState:
     idle_chips: str = ""
     # The nodes that slow the running attempt down.
     stragglers: tuple[Straggler, ...] = ()
-    # The guard's reason for stopping the nodes of a job that waits for them or was cancelled with them.
-    failed_boots: str = ""
     # The end of the output of a failed job's newest attempt.
     last_output: tuple[str, ...] = ()

@@ -125,17 +125,15 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return [event for line in lines if (event := _event(line)) is not None]
 
 
-def recorded_stop(folder: RunFolder) -> str:
-    """The guard's newest reason in the events of a run folder; empty without one."""
-    reasons = [
-        str(event.get("reason", "")) for event in read_events(folder.events) if event.get("event") == GUARD_STOPPED
-    ]
+def recorded_stop(events: Iterable[Mapping[str, Any]]) -> str:
+    """The guard's newest reason for stopping nodes, in the events of a run folder; empty without one."""
+    reasons = [str(event.get("reason", "")) for event in events if event.get("event") == GUARD_STOPPED]
     return reasons[-1] if reasons else ""
 
 
 def record_stop(folder: RunFolder, reason: str) -> str:
     """Keep the guard's reason in a run folder, which outlives its stack; returns the reason."""
-    if reason and reason != recorded_stop(folder):
+    if reason and reason != recorded_stop(read_events(folder.events)):
         folder.append_event(GUARD_STOPPED, reason=reason)
     return reason
 

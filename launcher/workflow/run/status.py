@@ -166,10 +166,7 @@ def _current_state(
         Mirror(source=source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER).sync()
     split_log(folder, source.log_name(recorded_submission.submitted))
     before = _ended_state(name, folder).status
-    now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts)
-    if judged.status in (PENDING, RunStatus.CANCELLED.value):
-        reason = record_stop(folder, failed_boots(recorded_submission, environment))
-        judged = replace(judged, failed_boots=reason or judged.failed_boots)
+    now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts, environment)
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
         return _with_meter(judged, folder, now, None if simulated else environment)
@@ -212,7 +209,6 @@ def _ended_state(name: str, folder: RunFolder) -> RunState:
         name=name,
         run=folder.path.name,
         status=status,
-        failed_boots=recorded_stop(folder) if status == RunStatus.CANCELLED.value else "",
         last_output=last_output(folder) if status == RunStatus.FAILED.value else (),
         submission=None,
         facts=None,
@@ -272,7 +268,9 @@ def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
     return tuple(sorted(name for name in {*outputs, *states} if states.get(name) != stacks.REMOVED))
 
 
-def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
+def _state(
+    name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None, environment: Mapping[str, str]
+) -> RunState:
     """The state of a run from its scheduler, agent and trainer; updates its report."""
     place = folder.path / JOB_FOLDER
     forgotten = "cancelled" if submission.cancelled else _OF_ENDING.get(ending(place) or "", UNKNOWN)
@@ -289,7 +287,10 @@ def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts
         of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING
         billable = state.report.billable_time if facts is None else facts.billable
         report = replace(state.report, status=of_report, attempts=state.attempts, stopped=stopped)
-        report = replace(report, billable_time=billable)
+        report = replace(report, billable_time=billable, guard_reason="")
+        if status in (PENDING, RunStatus.CANCELLED.value):
+            record_stop(folder, failed_boots(submission, environment))
+            report = replace(report, guard_reason=recorded_stop(read_events(folder.events)))
         folder.write_json("report.json", report_document(report))
         state = replace(state, report=report)
     return state

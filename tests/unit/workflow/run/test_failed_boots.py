@@ -8,18 +8,22 @@ from decimal import Decimal
 import pytest
 from moto import mock_aws
 
+from launcher.answers import report as report_page
+from launcher.answers import status as status_page
+from launcher.answers.html import report as html_report
 from launcher.aws.session import Session
 from launcher.model.enums import TargetKind
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.report import Report, RunStatus
-from launcher.records.report_document import report_document
+from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import HeadNode, Submission
 from launcher.workflow.cluster.failed_boots import failed_boots
-from launcher.workflow.history.attempts import record_stop, recorded_stop
+from launcher.workflow.history.attempts import read_events, record_stop, recorded_stop
 from launcher.workflow.run.status import run_state, without_removed
 from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
+from launcher.workflow.run.timeline import timeline
 
 REASON = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
 WAITING = JobFacts(state=JobState.PENDING, word="PENDING", reason="Resources", restarts=0, nodes=(), attempt=None)
@@ -159,19 +163,24 @@ def test_foreign_cluster_has_no_guard_verdict(submission, via):
 
 def test_recorded_reason_of_the_guard_outlives_its_stack(tmp_path):
     folder = RunFolder(path=tmp_path)
-    assert recorded_stop(folder) == ""
+    assert recorded_stop(read_events(folder.events)) == ""
     for reason in ("", "its 1 hour has ended", "its 1 hour has ended", REASON):
         assert record_stop(folder, reason) == reason
-    assert recorded_stop(folder) == REASON
+    assert recorded_stop(read_events(folder.events)) == REASON
     assert len(folder.events.read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_cancelled_run_without_its_sandbox_has_the_recorded_reason(tmp_path):
+@pytest.mark.parametrize("reason", [REASON, ""])
+def test_reason_of_guard_is_one_text_in_report_status_and_json(tmp_path, reason):
     folder = RunFolder(path=tmp_path)
-    record_stop(folder, REASON)
-    for status, expected in ((RunStatus.CANCELLED, REASON), (RunStatus.SUCCEEDED, "")):
-        folder.write_json("report.json", report_document(report(status)))
-        assert run_state("tiny", folder, {}).failed_boots == expected
+    folder.write_json("report.json", report_document(replace(report(RunStatus.CANCELLED), guard_reason=reason)))
+    stored, state = stored_report(folder), run_state("tiny", folder, {})
+    assert stored.guard_reason == state.report.guard_reason == reason
+    for document in (report_document(stored), status_page.document(state)):
+        assert document["guard_reason"] == (reason or None)
+    html = html_report.page(stored, timeline(folder, ()))
+    for lines in (report_page.page(stored, 200), status_page.page(state, 200), html.splitlines()):
+        assert any("the guard stopped the nodes: 3 nodes in a row" in line for line in lines) is bool(reason)
 
 
 def report(status):
