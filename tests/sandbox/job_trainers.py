@@ -1,5 +1,7 @@
 """Trainers of jobs whose nodes share no folder: one resumes from its checkpoints, one meets the other nodes."""
 
+import hashlib
+
 TRAINER = """
 import hashlib, os, sys, time
 from pathlib import Path
@@ -32,3 +34,11 @@ dist.all_reduce(seen)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()} sums to {seen.item():g}", flush=True)
 dist.destroy_process_group()
 """
+
+
+def undisturbed(part: int, steps: int) -> str:
+    """The end of a node's run of `TRAINER` that nothing disturbs."""
+    state = b""
+    for step in range(1, steps + 1):
+        state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    return state.hex()

@@ -1,29 +1,32 @@
 """Priced launches of jobs on plain instances in the sandbox: interrupted, abandoned, refused, cancelled."""
 
-import hashlib
 import json
 import os
 import re
 import socket
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from launcher.aws import auto_scaling, stacks
+from launcher.aws import auto_scaling, functions, stacks
 from launcher.aws.session import Session
-from launcher.model.errors import DeploymentFailedError
+from launcher.model.errors import DeploymentFailedError, SecondJobError
 from launcher.model.report import RunStatus
+from launcher.records.report_document import stored_report
 from launcher.records.run_folder import latest
 from launcher.records.submission import FILE, recorded
 from launcher.workflow.cluster.instance_jobs import InstanceJobs, reach_instances
+from launcher.workflow.history.attempts import read_events
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
+from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission_watch import NoCapacityError
-from tests.sandbox.job_trainers import GLOO, TRAINER
+from tests.infra.guard_modules import guard_module
+from tests.sandbox.job_trainers import GLOO, TRAINER, undisturbed
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("instances")]
@@ -61,17 +64,9 @@ def written(folder, text, script):
 def launched(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
     priced = price(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
-    options = {"root": folder, "sandbox": True, "scheduler": "local", **more}
-    told = LaunchOptions(notify=messages.append, progress=lambda _: None, **options)
+    options = {"root": folder, "sandbox": True, "scheduler": "local", "progress": lambda _: None, **more}
+    told = LaunchOptions(notify=messages.append, **options)
     return launch_quote(priced, *pick(priced, None), told)
-
-
-def undisturbed(part):
-    """The end of a node's run that nothing disturbs."""
-    state = b""
-    for step in range(1, STEPS + 1):
-        state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
-    return state.hex()
 
 
 def session_of(sandbox):
@@ -106,7 +101,7 @@ def test_two_nodes_one_reclaimed_with_notice_finish_with_undisturbed_result(tmp_
     assert 0 < last.resumed_from_step < STEPS == last.last_step
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"begins at {last.resumed_from_step}\n" in log
-    assert f"ends with {undisturbed(0)}" in log
+    assert f"ends with {undisturbed(0, STEPS)}" in log
     submission = run.read_json(FILE)
     assert (submission["scheduler"], submission["target"]) == ("ec2", "ec2")
     # The image that was shown before the question, and pinned.
@@ -154,8 +149,10 @@ def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refuse
         launched(tmp_path / "one", text, TRAINER, messages=Closing("attempt 1 started"), emulator=sandbox)
     submission = recorded_anyhow(tmp_path / "one", sandbox)
     source = reach_instances(submission, sandbox.process_environment(os.environ)).source
-    with pytest.raises(DeploymentFailedError, match=f"job {submission.job} runs on the instances of left"):
-        launched(tmp_path / "two", text, TRAINER, messages=[], emulator=sandbox)
+    messages = []
+    with pytest.raises(SecondJobError, match=f"job {submission.job} runs on the instances of left"):
+        launched(tmp_path / "two", text, TRAINER, messages=messages, emulator=sandbox)
+    assert not [line for line in messages if "slipway down" in line and "remove" in line], messages
     (instance,) = group_of(sandbox, "left").running
     assert isinstance(source, InstanceJobs)
     assert_entered(replace(source, sessions=sandbox.sessions).nodes(submission.submitted), instance, capfd)
@@ -164,7 +161,7 @@ def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refuse
     facts = until(lambda: (facts := source.facts(submission.submitted)).state.final and facts)
     assert (facts.state, facts.restarts) == ("completed", 1)
     log = source.read(submission.submitted, {"log.txt": 0})["log.txt"].data.decode()
-    assert f"ends with {undisturbed(0)}" in log
+    assert f"ends with {undisturbed(0, STEPS)}" in log
     until(lambda: not group_of(sandbox, "left").desired and not group_of(sandbox, "left").states)
 
 
@@ -174,6 +171,39 @@ def recorded_anyhow(root, sandbox):
     document["head_node"]["instance"] = "a sandbox that stays"
     latest("left", root).write_json(FILE, document)
     return recorded(latest("left", root))
+
+
+def guard_at(sandbox, name, now):
+    """One check of a plan's deployed guard, at a time."""
+    session = session_of(sandbox)
+    resources = stacks.resources(session, f"slipway-{name}-training")
+    (function,) = [each.physical_id for each in resources if each.type == "AWS::Lambda::Function"]
+    variables = {**functions.describe(session, function).environment, "AWS_REGION": "us-east-2"}
+    with guard_module("ec2") as module:
+        module.respond(module.InstanceGuard(module.Settings.of(variables), session.client, now), {})
+
+
+def test_job_stopped_at_its_time_to_live_has_reason_of_guard_in_launch_status_and_report(tmp_path, sandbox):
+    text = plan(["python3", "train.py", "9000"], name="lives", nodes=1) + "guardrails: {ttl_h: 2}\n"
+    messages = []
+
+    def ends(_):
+        """The first time that the launch looks after the first checkpoint: two hours are over."""
+        if not any(state.saved_step for state in progress):
+            return False
+        guard_at(sandbox, "lives", datetime.now(UTC) + timedelta(hours=2))
+        progress.clear()
+        return False
+
+    progress = []
+    with pytest.raises(DeploymentFailedError, match="was cancelled"):
+        launched(tmp_path, text, TRAINER, messages=messages, emulator=sandbox, stop_when=ends, progress=progress.append)
+    reason = "its 2 hours have ended"
+    assert any(line.endswith(f": {reason}") and line.startswith("the guard stopped") for line in messages), messages
+    folder = latest("lives", tmp_path)
+    assert stored_report(folder).guard_reason == reason
+    assert run_state("lives", folder, sandbox.process_environment(os.environ)).report.guard_reason == reason
+    until(lambda: not group_of(sandbox, "lives").states)
 
 
 @pytest.mark.slow
@@ -219,6 +249,21 @@ class TestEndings:
             sandbox.limit_instances()
         assert (refused.value.exit_code, group_of(sandbox, "none").desired) == (6, 0)
         assert json.loads((latest("none", tmp_path).path / FILE).read_text())["cancelled"]
+
+    def test_capacity_refused_in_two_zones_starts_job_in_third(self, tmp_path, sandbox):
+        zones = ("use2-az1", "use2-az2", "use2-az3")
+        sandbox.limit_instances(lacking=[f"g5.xlarge/{zone}" for zone in zones[:2]])
+        text = small(["true"], name="third") + f"network: {{name: zones, az_ids: [{', '.join(zones)}]}}\n"
+        try:
+            run, report = launched(tmp_path, text, "", messages=[], emulator=sandbox)
+        finally:
+            sandbox.limit_instances()
+        assert report.status is RunStatus.SUCCEEDED
+        (node,) = {event["node"] for event in read_events(run.events) if event["event"] == "attempt-started"}
+        (found,) = session_of(sandbox).client("ec2").describe_instances(InstanceIds=[node])["Reservations"]
+        ec2 = session_of(sandbox).client("ec2")
+        names = {zone["ZoneName"]: zone["ZoneId"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]}
+        assert names[found["Instances"][0]["Placement"]["AvailabilityZone"]] == "use2-az3"
 
     def test_fallback_type_starts_without_capacity_of_first_type(self, tmp_path, sandbox):
         sandbox.limit_instances(lacking=["g5.xlarge"])
