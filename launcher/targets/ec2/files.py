@@ -129,6 +129,7 @@ def user_data(plan: Plan, names: ClusterNames) -> str:
         "ec2/user_data.sh.j2",
         store_uri=f"{names.store_uri}/{STAGED_FOLDER}",
         group=cluster_name(plan),
+        log_group=log_group(plan),
         region=plan.place.region,
         root=ec2.ROOT,
         run_tag=RUN_TAG,

@@ -27,6 +27,8 @@ if [[ "$*" == *--recursive* ]]; then
     printf '%s\\n' 'print("no driver for this chip")' 'raise SystemExit(3)' >"${@: -1}/instance.py"
 elif [[ "$1 $2" == "s3 cp" ]]; then
     mkdir -p "$BUCKET/$(dirname "${5#s3://}")" && cp "$4" "$BUCKET/${5#s3://}"
+elif [[ "$1 $2" == "logs create-log-stream" ]]; then
+    [[ -z "${STREAM_EXISTS:-}" ]]
 elif [[ "$1 $2" == "s3 ls" ]]; then
     ls "$BUCKET/${3#s3://}"
 fi
@@ -78,6 +80,17 @@ def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
     assert words.startswith("job unfit-1, attempt 1: 3 instances could not start it")
     assert "no driver for this chip" in words
     assert "exit code 3" in words
+
+
+@pytest.mark.parametrize("shipped", [False, True])
+def test_last_lines_of_failed_start_reach_log_group_unless_instance_program_copied_them(boot, tmp_path, shipped):
+    boot("i-1", **({"STREAM_EXISTS": "1"} if shipped else {}))
+    calls = (tmp_path / "i-1.calls").read_text()
+    stream = "--log-group-name slipway-unfit-instances --log-stream-name unfit-1/i-1"
+    assert f"logs create-log-stream {stream}\n" in calls
+    put = [line for line in calls.splitlines() if line.startswith(f"logs put-log-events {stream} --log-events ")]
+    texts = [event["message"] for line in put for event in json.loads(line.partition(" --log-events ")[2])]
+    assert ("no driver for this chip" in texts) is not shipped
 
 
 @pytest.mark.parametrize("disk", ["full", "of links to nowhere"])
