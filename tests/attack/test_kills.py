@@ -35,12 +35,14 @@ STORMS = {
     "fixed": (4, 45),
     "dcp": (2, 45),
     "megatron": (2, 45),
+    "last": (2, 60),
 }
 """Kills by layout, in `make test` and at full size: a folder that is renamed; written in place with a tracker; in place
 with a marker; a file renamed from elsewhere (Lightning 2.6.6 fabric/utilities/cloud_io.py `_atomic_save`), and its
 copy; a folder that is a bare number after its rename, found by the trainer itself; a folder that is written once more
 with the same size and times; a set with the best model, older ones removed; one file that is replaced at every save;
-a folder in place with a marker of no content; one whose name has leading zeros, found by the trainer in its tracker."""
+a folder in place with a marker of no content; one whose name has leading zeros, found by the trainer in its tracker; a
+last.ckpt of no known format, written in place in two pieces, beside an epoch's file."""
 OVERFLOWN, FILLED, FINISHED = 0.04, 0.12, 0.2
 """At full size, the shares of attempts in which more is created in the checkpoint folder than the kernel reports
 (fs.inotify.max_queued_events) while the agent is stopped, of those in which the node's disk is filled to 0 bytes, by
@@ -142,7 +144,7 @@ def killed(node, agent, front, attempt, *, filled):
 def last_steps(checkpoints, stored, layout, rng):
     """The last step of a trainer that goes on for a few steps from the newest checkpoint of the store."""
     begin = step_of(checkpoints.content_of(stored[max(stored)])) if stored else 0
-    return begin + rng.randint(1, 2 if layout in ("best", "fixed") else 8)
+    return begin + rng.randint(1, 2 if layout in ("best", "fixed", "last") else 8)
 
 
 def check_end(node, checkpoints, attempt, *, code, lines):

@@ -15,10 +15,11 @@ layout = sys.argv[4] if len(sys.argv) > 4 else "slipway"
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
 names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}",
-         "best": "checkpoint-{}", "fixed": "ckpt.pt", "megatron": "iter_{:07}"}
+         "best": "checkpoint-{}", "fixed": "ckpt.pt", "megatron": "iter_{:07}", "last": "last.ckpt"}
+alone = ("lightning", "fixed", "last")  # one file
 name = names.get(layout, "step-{}").format
 step, data = 0, None
-if layout in ("lightning", "fixed"):
+if layout in alone:
     resume = os.environ["SLIPWAY_RESUME_FILE"]
 if resume and layout == "deepspeed":
     resume = f"{resume}/{Path(resume, 'latest').read_text()}"
@@ -32,10 +33,10 @@ def whole(path):
     assert data in (content(found, length), content(found, length).swapcase()), "torn"
     return found
 if resume:
-    data = Path(resume) if layout in ("lightning", "fixed") else Path(resume, "data")
+    data = Path(resume) if layout in alone else Path(resume, "data")
     step = whole(data)
-    assert layout == "fixed" or step == int(re.search(r"(\\d+)(.ckpt)?$", resume)[1]), "another step"
-    assert layout in ("lightning", "fixed") or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
+    assert layout in ("fixed", "last") or step == int(re.search(r"(\\d+)(.ckpt)?$", resume)[1]), "another step"
+    assert layout in alone or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
     state = json.loads(Path(resume, "trainer_state.json").read_text()) if layout == "best" else {}
     named = state.get("best_model_checkpoint")
     if named and (folder / Path(named).name).exists():  # of a killed agent's node it may have been removed
@@ -44,11 +45,22 @@ while step < steps:
     time.sleep(pause)
     step += 1
     final = folder / name(step)
-    data = final if layout in ("lightning", "fixed") else final / "data"
+    data = final if layout in alone else final / "data"
     if layout == "lightning":
         for each in (final, folder / "last.ckpt"):
             Path("partial").write_bytes(content(step, size))
             Path("partial").rename(each)
+        continue
+    if layout == "last":
+        both = {final: content(step, size)}
+        if step % 3 == 0:
+            both = {folder / f"epoch={step // 3}-step={step}.ckpt": content(step, size).swapcase()} | both
+        for each, written in both.items():
+            with each.open("wb", buffering=0) as file:
+                for part in (written[: size // 2], written[size // 2 :]):
+                    file.write(part)
+                    time.sleep(0.3)
+        time.sleep(10.5)
         continue
     if layout == "fixed":
         Path("partial").write_bytes(content(step, size))

@@ -27,6 +27,7 @@ import csv
 import functools
 import os
 import re
+import shutil
 import stat
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -545,7 +546,23 @@ def _write_back(layout: Layout, folder: Path, name: str) -> None:
         is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
         if (folder / target).exists() and not is_folder:
             (folder / link).unlink(missing_ok=True)
-            (folder / link).symlink_to(target)
+            if not (_is_of_another_format(layout, folder / target) and _copied(folder / target, folder / link)):
+                (folder / link).symlink_to(target)
+
+
+def _is_of_another_format(layout: Layout, path: Path) -> bool:
+    """Whether another program than the framework wrote a file: it may write through a link, into the file itself."""
+    return bool(layout.state) and path.is_file() and saved_step(layout.state, path) is None
+
+
+def _copied(source: Path, target: Path) -> bool:
+    """Copy a file; false, with nothing left, if the disk has no room."""
+    try:
+        shutil.copyfile(source, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def _is_of(row: Layout, manifest: Manifest) -> bool:

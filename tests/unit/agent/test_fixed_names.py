@@ -1,5 +1,6 @@
 """Files of any format that are named as Lightning's callbacks name the last and the best."""
 
+import pickle
 import time
 import zipfile
 
@@ -7,7 +8,7 @@ import pytest
 
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import Layouts
+from launcher.agent.checkpoint.layouts import Layouts, write_back
 from launcher.agent.checkpoint.watch import CheckpointWatch
 from tests.unit.agent.folders import steps
 
@@ -25,6 +26,21 @@ def epoch_stored(tmp_path, messages):
     watch.poll(0)
     assert steps(watch.poll(10)) == [40]
     return watch
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_last_name_after_restore_is_link_to_lightnings_file_and_copy_of_other_formats(tmp_path, readable):
+    path = tmp_path / "epoch=3-step=40.ckpt"
+    if readable:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps({"global_step": 40}, protocol=2))
+    else:
+        path.write_text("state of step 40")
+    (row, *_) = Layouts().only("lightning/step").rows
+    write_back(row, tmp_path, [path.name])
+    assert (tmp_path / "last.ckpt").is_symlink() == readable
+    assert (tmp_path / "last.ckpt").read_bytes() == path.read_bytes()
+    assert [entry.names for entry in Layouts([row]).entries_in(tmp_path)] == [(path.name,)]
 
 
 class TestFixedNamesWithoutReadableStep:

@@ -396,7 +396,6 @@ def test_framework_finds_the_checkpoint_after_a_restore(tmp_path, layout):
     assert links == {
         "megatron": {"latest_train_state.pt": "iter_0000100/train_state.pt"},
         "nemo": {f"{NEMO}-last": NEMO},
-        "lightning": {"last.ckpt": "epoch=0-step=50.ckpt"},
         "composer": {"latest-rank0.pt": "ep0-ba100-rank0.pt", "latest-rank1.pt": "ep0-ba100-rank1.pt"},
     }.get(layout, {})
 
