@@ -480,7 +480,7 @@ def _is_copy(path: Path, other: Path) -> bool:
     return _has_same_content(path, other, stamps)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=4096)
 def _has_same_content(path: Path, other: Path, _: tuple[tuple[int, ...], ...]) -> bool:
     """Whether two files have the same content, compared once for each version of them."""
     try:
