@@ -8,7 +8,7 @@ from typing import TypeVar
 from launcher.agent.checkpoint import dcp
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.commit import announce, assemble, commit
+from launcher.agent.checkpoint.commit import announce, assemble, commit, complete_checkpoints
 from launcher.agent.checkpoint.confirmation import next_number
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.delivery import figures
@@ -268,10 +268,43 @@ class Resumption:
             self.scratch.forget_previous()
         except OSError as error:
             self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
+        if start.newest is not None and self.peers.part == 0:
+            self._compare_parts(start.newest)
         for unsent in self.scratch.unsent_checkpoints():
             self.log.append("checkpoint-kept", step=unsent.step, bytes=unsent.bytes, reason=f"{_NOT_STORED}: {unsent}")
         self._log_start(start)
         return start
+
+    def _compare_parts(self, newest: Manifest) -> None:
+        """Report a checkpoint without the files of a node that has some in the one before.
+
+        Earlier versions could commit one without a slow node's part. A trainer may also have ceased to write there.
+        """
+        nodes = {file.part for file in newest.files}
+        if len(nodes) == newest.parts:
+            return
+        try:
+            before = self._before(newest)
+        except StoreError as error:
+            self.log.append("store-trouble", error=f"cannot compare step {newest.step} with the one before: {error}")
+            return
+        lacking = {file.part for file in before.files} - nodes if before is not None else set()
+        if before is not None and lacking:
+            names = ", ".join(map(str, sorted(lacking)))
+            reason = (
+                f"step {newest.step} has no files of node {names}, and step {before.step} has: if the trainer writes "
+                f"checkpoints on every node, begin at that one (slipway launch --from-step {before.step})"
+            )
+            self.log.append("set-incomplete", step=newest.step, reason=reason)
+
+    def _before(self, newest: Manifest) -> Manifest | None:
+        """The complete checkpoint before another one of the same layout and number of nodes; None without one."""
+        folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
+        for step, name in sorted((folder for folder in folders if folder[0] < newest.step), reverse=True):
+            for manifest in complete_checkpoints(self.store, step, self.store.sizes(f"{name}/"))[0]:
+                if (manifest.layout, manifest.unit, manifest.parts) == (newest.layout, newest.unit, newest.parts):
+                    return manifest
+        return None
 
     def _claim(self) -> None:
         """Take the claim. If the store does not accept it now, the agent retries before every commit."""

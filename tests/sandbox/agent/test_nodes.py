@@ -1,5 +1,6 @@
 """A job of several nodes: one agent per node, one checkpoint of all, and events that reach every node."""
 
+import json
 import signal
 import sys
 
@@ -116,6 +117,29 @@ class TestCheckpoint:
         for rank in (0, 1):
             expected = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
             assert node.output(f"vn{rank}")[-1] == expected
+
+    @pytest.mark.parametrize("nodes", [{0}, {0, 1}])
+    def test_newest_checkpoint_without_files_of_a_node_is_named_with_the_one_before(self, node, bucket, pair, nodes):
+        """As earlier versions could commit one whose second node was slow."""
+        node.job(2, 2.0, "paced")
+        agents = pair()
+        node.wait_until(lambda: node.steps("checkpoint-uploaded") == [1])
+        (node.folder / "shared" / "go-on").touch()
+        assert codes(agents) == [0, 0]
+        document = json.loads(bucket.read("step-2/manifest.json"))
+        document["files"] = [file for file in document["files"] if file["part"] in nodes]
+        bucket.write("step-2/manifest.json", json.dumps(document).encode())
+        for rank in (0, 1):
+            node.lose(f"vn{rank}")
+        node.job(command=("true",))
+        assert codes(pair(restart=1)) == [0, 0]
+        assert node.restored(2) == 2
+        reasons = [event["reason"] for event in node.events("set-incomplete", 2)]
+        expected = (
+            "step 2 has no files of node 1, and step 1 has: if the trainer writes checkpoints on every node, begin at "
+            "that one (slipway launch --from-step 1)"
+        )
+        assert reasons == ([expected] if nodes == {0} else [])
 
     def test_unchanged_files_uploaded_once_per_node(self, node, bucket, pair):
         node.job(4, 0.3, "paced", keep=1)
