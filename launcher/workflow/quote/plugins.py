@@ -23,8 +23,9 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 
 GROUP = "slipway.plugins"
-
-
+FUNCTIONS = ("check", "prices")
+_FAILURES = (Exception, SystemExit)
+"""A plugin that exits would end the launch with a code of its own, 0 too."""
 KEYS = {item.name for item in fields(Finding)} - {"line", "column"}
 
 
@@ -57,7 +58,7 @@ def _findings(name: str, quote: Mapping[str, Any]) -> Iterator[Finding]:
         for given in check(copy.deepcopy(dict(quote))) or ():
             found = _read(given)
             yield replace(found, code=f"{name}-{found.code}", message=f"{found.message} (plugin {name})")
-    except Exception as problem:
+    except _FAILURES as problem:
         raise _failure(name, "check", problem) from problem
 
 
@@ -74,20 +75,24 @@ def write_prices(name: str, folder: Path) -> None:
         )
     try:
         prices(folder)
-    except Exception as problem:
+    except _FAILURES as problem:
         raise _failure(name, "prices", problem) from problem
 
 
 def _function(name: str, function: str) -> Callable[..., Any] | None:
     try:
         (point,) = entry_points(group=GROUP, name=name)
-        value = getattr(point.load(), function, None)
-    except Exception as problem:
+        plugin = point.load()
+        present = [each for each in FUNCTIONS if hasattr(plugin, each)]
+        if not present or not all(callable(getattr(plugin, each)) for each in present):
+            got = ", ".join(f"{each} = {getattr(plugin, each)!r}" for each in present) or "neither"
+            raise TypeError(f"a plugin has a function check(quote), prices(folder), or both, got {got}")
+    except _FAILURES as problem:
         raise _failure(name, "import", problem) from problem
-    return value if callable(value) else None
+    return getattr(plugin, function, None)
 
 
-def _failure(name: str, step: str, problem: Exception) -> ImpossibleError:
+def _failure(name: str, step: str, problem: BaseException) -> ImpossibleError:
     reason = " ".join(f"{type(problem).__name__}: {problem}".split())
     hint = f"correct the package that has the entry point {name} of {GROUP}, or uninstall it"
     return ImpossibleError(f"plugin {name} failed in {step}: {reason}", hint=hint)

@@ -67,6 +67,10 @@ def test_plugin_gets_quote_and_findings_carry_plugin_name(installed):
         "def check(quote): return ['no']",
         "def check(quote): return [{'level': 'info', 'code': 'x', 'message': 'y', 'more': 1}]",
         "import nosuchmodule_of_anybody",
+        "def check(quote): raise SystemExit(0)",
+        "raise SystemExit(0)",
+        "check = 3",
+        "def chek(quote): return []",
     ],
 )
 def test_failing_plugin_refuses_and_is_named(installed, body):
