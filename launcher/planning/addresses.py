@@ -188,6 +188,6 @@ def too_few_addresses(
     existing = request.network.vpc_id is not None
     hint = "a larger subnet" if existing else "a larger network.cidr, such as 10.0.0.0/16"
     if request.target.efa_layout is EfaLayout.CLASSIC:
-        hint += ", or target.efa_layout: auto, which takes one address a node"
+        hint += ", or target.efa_layout: auto, where only the first interface has an address"
     path = "network.subnet_ids" if existing else "network.cidr"
     return (error("too-few-addresses", path, message, hint),)

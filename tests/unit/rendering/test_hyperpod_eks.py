@@ -79,7 +79,16 @@ def test_node_without_disks_only_writes_a_log_line(on_node, tmp_path):
     assert "systemctl" not in output
 
 
-def test_node_disks_hold_images_and_pod_folders_also_after_a_reboot(on_node, tmp_path, shellcheck):
+@pytest.mark.parametrize(
+    "mounted, used",
+    [
+        (["opt/dlami/nvme"], "opt/dlami/nvme"),
+        (["opt/sagemaker"], "opt/sagemaker"),
+        (["opt/sagemaker", "opt/dlami/nvme"], "opt/dlami/nvme"),
+    ],
+)
+def test_node_disks_hold_images_and_pod_folders_also_after_a_reboot(on_node, tmp_path, shellcheck, mounted, used):
+    (tmp_path / "proc/mounts").write_text("".join(f"/dev/dm-0 /{path} ext4 rw 0 0\n" for path in mounted))
     (tmp_path / "dev/disk/by-id").mkdir(parents=True)
     (tmp_path / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS1").touch()
     lines = on_node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()
@@ -97,7 +106,7 @@ def test_node_disks_hold_images_and_pod_folders_also_after_a_reboot(on_node, tmp
         "Before=containerd.service kubelet.service"
         in (tmp_path / "etc/systemd/system/slipway-node-disks.service").read_text()
     )
-    disk, script = tmp_path / "opt/dlami/nvme/slipway", tmp_path / "opt/slipway/node-disks.sh"
+    disk, script = tmp_path / used / "slipway", tmp_path / "opt/slipway/node-disks.sh"
     for _ in ("made", "the reboot emptied the disks"):
         shutil.rmtree(disk, ignore_errors=True)
         on_node(script)

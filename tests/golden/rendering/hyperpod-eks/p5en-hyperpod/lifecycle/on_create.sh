@@ -30,7 +30,7 @@ move_to_nvme() {
             running=("$unit" "${running[@]}")
         fi
     done
-    rm -rf "$root/opt/dlami/nvme/slipway"
+    rm -rf "$root/opt/dlami/nvme/slipway" "$root/opt/sagemaker/slipway"
     run bash "$root/opt/slipway/node-disks.sh"
     run systemctl daemon-reload
     run systemctl enable slipway-node-disks.service
@@ -42,24 +42,37 @@ move_to_nvme() {
 mkdir -p "$root/var/log/provision" "$root/opt/slipway" "$units"
 cat >"$root/opt/slipway/node-disks.sh" <<'DISKS'
 #!/bin/bash
-# Moves the folders of containerd and kubelet to the NVMe disks, which HyperPod's images mount at /opt/dlami/nvme.
+# Moves the folders of containerd and kubelet to the NVMe disks. HyperPod's images mount them at /opt/sagemaker (SageMaker
+# developer guide, EBS CSI driver on HyperPod EKS clusters, considerations; read 2026-11-29), other images at
+# /opt/dlami/nvme; where both are mounted, the first may be a volume of EBS.
 set -euo pipefail
 
 root="${SLIPWAY_ROOT:-}"
-disk=/opt/dlami/nvme
 
 is_mounted() {
     grep -qE "^[^ ]+ $1 " "$root/proc/mounts"
 }
 
+mounted_disk() {
+    local path
+    for path in /opt/dlami/nvme /opt/sagemaker; do
+        if is_mounted "$path"; then
+            echo "$path"
+            return
+        fi
+    done
+}
+
 for ((attempt = 1; attempt < ${SLIPWAY_TRIES:-24}; attempt++)); do
-    if is_mounted "$disk"; then
+    if [[ -n "$(mounted_disk)" ]]; then
         break
     fi
     sleep 5
 done
-if ! is_mounted "$disk"; then
-    echo "slipway: warning: no NVMe disk is mounted at $disk; images and checkpoints are on the root volume" >&2
+disk="$(mounted_disk)"
+if [[ -z "$disk" ]]; then
+    echo "slipway: warning: no NVMe disk is mounted at /opt/dlami/nvme or /opt/sagemaker;" \
+        "images and checkpoints are on the root volume" >&2
     exit 0
 fi
 for name in containerd kubelet; do
