@@ -24,6 +24,8 @@ _INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
 POD_END = "pod-end"
 """The source of a notice by SIGTERM: a pod gets it if its node is drained, and if its job is cancelled. A restart of
 the job shows which it was."""
+SIGNAL = "signal"
+"""The source of a notice by Slurm's `--signal`, which also tells of a preemption."""
 _ENDED_BY = {
     **{reason.value: reason for reason in EndedBy},
     POD_END: EndedBy.SPOT_INTERRUPTION,

@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.model.enums import CheckpointMode
 from launcher.model.plan import Plan
-from launcher.model.report import StoredCheckpoints
+from launcher.model.report import EndedBy, StoredCheckpoints
 
 TROUBLES = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handled")
 """The agent's events about a trainer whose work may be lost; each is reported while the job runs and at its end."""
@@ -21,6 +21,8 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
 
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
     StoredCheckpoints(count=1, layout='hf', troubles=())
+    >>> stored_checkpoints([{"event": "failed", "ended_by": "time-limit", "reason": "it is over"}]).troubles
+    ('time-limit: it is over',)
     """
     count, layout = 0, None
     troubles: dict[str, str] = {}
@@ -33,4 +35,6 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
             count += 1
         elif kind in TROUBLES:
             troubles[kind] = f"{kind}: {event.get('reason')}"
+        elif kind == "failed" and event.get("ended_by") == EndedBy.TIME_LIMIT:
+            troubles[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"
     return StoredCheckpoints(count=count, layout=layout, troubles=tuple(troubles.values()))

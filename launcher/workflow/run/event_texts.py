@@ -5,7 +5,7 @@ from collections.abc import Callable
 from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
-from launcher.workflow.history.attempts import ENDINGS, POD_END
+from launcher.workflow.history.attempts import ENDINGS, POD_END, SIGNAL
 from launcher.workflow.history.stored import TROUBLES
 
 _TROUBLES = (
@@ -59,7 +59,10 @@ def event_text(event: dict[str, object]) -> str | None:
     if kind == "notice" and event.get("source") == "budget":
         return f"{begin}: the guard reports that the budget is used up ({event.get('detail')}): it saves and ends"
     if kind in ENDINGS:
-        return f"{begin} {kind}, exit {event.get('exit_code')}"
+        # The agent's own reason; that the command ended with its code is said already.
+        reason = str(event.get("reason") or "") if kind == "failed" else ""
+        why = "" if not reason or reason.startswith("the command ended with") else f": {reason}"
+        return f"{begin} {kind}, exit {event.get('exit_code')}{why}"
     if kind in _TROUBLES:
         reason, step = str(event.get("reason") or event.get("error")), event.get("step")
         named = step is None or f"step {step}" in reason
@@ -80,8 +83,13 @@ def _files(event: dict[str, object]) -> str:
 
 
 def _notice(source: str) -> str:
-    """The source of a notice; the agent has one word for every SIGTERM from outside."""
-    return {POD_END: "its node ends", EndedBy.NODE_LOST.value: "another node of the job is gone"}.get(source, source)
+    """The source of a notice; the agent has one word for every SIGTERM from outside, and one for Slurm's signal."""
+    words = {
+        POD_END: "its node ends",
+        SIGNAL: "Slurm's signal before the time limit or a preemption",
+        EndedBy.NODE_LOST.value: "another node of the job is gone",
+    }
+    return words.get(source, source)
 
 
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {

@@ -56,3 +56,21 @@ def test_trouble_events_have_text(event: dict[str, object], words: str) -> None:
 
 def test_internal_events_have_no_text() -> None:
     assert event_text({"event": "command-started", "attempt": 1, "pid": 5}) is None
+
+
+@pytest.mark.parametrize(
+    "code, reason, text",
+    [
+        (3, "the command ended with 3", "attempt 1 failed, exit 3"),
+        (80, "the time limit is over; no checkpoint was stored", None),
+        (124, "no step for 30 minutes", None),
+    ],
+)
+def test_failed_attempt_is_shown_with_the_reason_of_the_agent(code: int, reason: str, text: str | None) -> None:
+    event: dict[str, object] = {"event": "failed", "attempt": 1, "exit_code": code, "reason": reason}
+    assert event_text(event) == (text or f"attempt 1 failed, exit {code}: {reason}")
+
+
+def test_signal_of_slurm_is_named_as_what_it_can_be() -> None:
+    text = event_text({"event": "notice", "attempt": 1, "source": "signal"})
+    assert text == "attempt 1: notice of an interruption (Slurm's signal before the time limit or a preemption)"
