@@ -191,8 +191,11 @@ def _attempt(description: Mapping[str, Any], state: JobState, restarts: int, nod
     begun = description.get("TrainingStartTime")
     if begun is None:
         return None
-    code = _EXIT_CODE.search(str(description.get("FailureReason", "")))
-    codes = {JobState.COMPLETED: 0, JobState.FAILED: int(code[1]) if code else 1}
+    reason = str(description.get("FailureReason", ""))
+    # What SageMaker starts again by RetryStrategy (API reference): its instances failed, and not the job's program.
+    lost = state is JobState.FAILED and reason.startswith("InternalServerError")
+    code = _EXIT_CODE.search(reason)
+    codes = {JobState.COMPLETED: 0, JobState.FAILED: None if lost else int(code[1]) if code else 1}
     return Attempt(
         number=restarts + 1,
         started_at=begun,
@@ -200,4 +203,5 @@ def _attempt(description: Mapping[str, Any], state: JobState, restarts: int, nod
         exit_code=codes.get(state),
         signal=0,
         nodes=nodes,
+        node_lost=lost,
     )

@@ -10,9 +10,11 @@ from launcher.aws.session import Session
 from launcher.aws.training_jobs import NodeLogs
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.job import JobState, Submitted
+from launcher.model.report import EndedBy
 from launcher.submit.jobs import UnreachableError
 from launcher.targets.sagemaker_training.cluster import _create, refuse_bad_request
 from launcher.workflow.cluster.training_jobs import TrainingJobs, facts_of
+from launcher.workflow.history.attempts import attempts, closed
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 JOB = Submitted(job="small-0a1b2c3d", key="small-1", folder="small-0a1b2c3d")
@@ -75,6 +77,23 @@ def test_failed_training_job_has_reason_and_exit_code():
     reason = "AlgorithmError: out of memory (exit code 137), exit code: 79"
     facts = facts_of(described("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
     assert (facts.reason, facts.attempt.exit_code) == (reason, 137)
+
+
+@pytest.mark.parametrize(
+    "reason, ended_by",
+    [
+        ("InternalServerError: We encountered an internal error. Please try again.", EndedBy.NODE_LOST),
+        ("AlgorithmError: ExecuteUserScriptError, exit code: 1", EndedBy.FAILURE),
+        ("ClientError: Cannot pull container image", EndedBy.FAILURE),
+    ],
+)
+def test_training_job_whose_instances_failed_lost_its_node_as_when_it_is_started_again(reason, ended_by):
+    times = {"TrainingStartTime": NOW, "TrainingEndTime": NOW}
+    facts = facts_of(described("Failed", "Failed", FailureReason=reason, **times))
+    started = {"event": "attempt-started", "attempt": 1, "time": NOW.isoformat(), "node": "algo-1"}
+    (attempt,) = closed(attempts([started]), facts)
+    assert attempt.ended_by == ended_by
+    assert (facts.attempt.exit_code is None) == (ended_by is EndedBy.NODE_LOST)
 
 
 class Api:
