@@ -15,7 +15,12 @@ CENT = Decimal("0.01")
 SHORT_HOURS, LONG_HOURS = 0.05, 1000.0
 MAX_DIGITS = 12
 """Maximum digits of a listed price."""
-SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}
+SHORT = {
+    PurchaseOption.CAPACITY_BLOCK: "block",
+    PurchaseOption.TRAINING_PLAN: "train plan",
+    PurchaseOption.SAVINGS_PLAN: "plan",
+    PurchaseOption.RESERVED: "RI",
+}
 
 
 def dollars(amount: Decimal | None, without: str = "–") -> str:

@@ -10,6 +10,7 @@ from launcher.answers.plan_rows import TableRow, counted_notes, note_of, notes_b
 from launcher.cli import output
 from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.records.quote_document import candidate
+from tests.plans import EXAMPLES
 from tests.unit.pricing.conftest import price_over
 
 WIDE = {
@@ -99,3 +100,11 @@ def test_first_screen_shows_each_id_once(slipway, tmp_path, target):
     _, out, _ = slipway("quote", str(plan), "--prices-as-of", "2026-11-20")
     assert "exceeded: a launch is refused" in out
     assert "FILE" not in out
+
+
+@pytest.mark.parametrize("name", ["hyperpod-eks/trn2-training-plan", "hyperpod/p5-training-plan"])
+def test_first_screen_of_training_plan_fits_80_columns(slipway, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = slipway("plan", str(EXAMPLES / f"{name}.yaml"), "--prices-as-of", "2026-11-20")
+    assert (code, "train plan" in out) == (0, True)
+    assert max(map(len, out.splitlines())) <= 80
