@@ -12,11 +12,11 @@ from aws_cdk import Annotations, App, CfnRule, CfnRuleAssertion, Fn, Stack, cx_a
 from constructs import Node
 
 from infra.build import build_app
+from infra.by_hand import image_note, removal_note
 from infra.chart_files import add_chart
 from infra.pinned import pinned
 from infra.quoted import gate_word
 from infra.refusal import refusal_text
-from infra.removal import removal_note
 from launcher import plan_file
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.load import load
@@ -56,9 +56,10 @@ def synthesise(app: App, account: str | None = None) -> int:
         if not named:
             _hold_back(app, path)
         assembly = app.synth()
-        if (removal := removal_note(plan, stacks, path)) is not None:
-            # The CLI (aws-cdk 2.1148.1) prints no annotations of level info.
-            print(output_line(removal), file=sys.stderr)
+        for note in (image_note(plan, stacks, path, catalog.instance_types), removal_note(plan, stacks, path)):
+            if note is not None:
+                # The CLI (aws-cdk 2.1148.1) prints no annotations of level info.
+                print(output_line(note), file=sys.stderr)
         _add_chart(assembly, path)
     except SlipwayError as refusal:
         print(refusal_text(refusal), file=sys.stderr)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aws_cdk import App, Stack
 
-from infra.removal import removal_note
+from infra.by_hand import removal_note
 from tests.plans import ROOT
 
 LOG_GROUP, BUCKET = "AWS::Logs::LogGroup", "AWS::S3::Bucket"
@@ -141,6 +141,12 @@ def test_removal_note_of_unprotected_stacks_is_none(plan_at, stacks):
 def test_removal_note_names_the_command_for_a_network_that_others_hold(run_app):
     answer = run_app(ROOT / "examples/p5-spot.yaml")
     assert "slipway down p5-spot --region us-east-2 names them" in " ".join(answer.err.split())
+
+
+@pytest.mark.parametrize("example, name", [("ec2/lora-g6e", "lora-g6e-ec2"), ("pcs/p5-spot", "pcs-p5-spot")])
+def test_image_note_names_the_parameter_that_a_deployment_by_hand_needs(run_app, example, name):
+    answer = " ".join(run_app(ROOT / f"examples/{example}.yaml").err.split())
+    assert f"--parameters slipway-{name}-training:ImageId=$(aws ssm get-parameter --region" in answer
 
 
 def test_removal_note_leaves_a_shared_network(plan_at, run_app):

@@ -1,14 +1,31 @@
-"""What to type to remove a plan's stacks by hand; the app prints it at every synthesis, also for `destroy`."""
+"""What to type to deploy and remove a plan's stacks by hand; the app prints it at every synthesis."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aws_cdk import Stack
 
 from infra.stacks.network import NetworkStack
+from launcher.model.instance_type import InstanceType
+from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.plan import Plan
 from launcher.targets.registry import target_of
+
+
+def image_note(plan: Plan, stacks: Sequence[Stack], path: Path, instances: Mapping[str, InstanceType]) -> str | None:
+    """The command of a deployment by hand whose stacks take the id of the nodes' image; None if none takes it.
+
+    `instances` are the facts of every instance type, by name.
+    """
+    stack = next((stack for stack in stacks if stack.node.try_find_child(IMAGE_INPUT) is not None), None)
+    if stack is None:
+        return None
+    parameter = target_of(plan.place.target).image_parameter(instances[plan.place.instance_type])
+    query = f"--region {plan.place.region} --name {parameter} --query Parameter.Value --output text"
+    given = f"--parameters {stack.stack_name}:{IMAGE_INPUT}=$(aws ssm get-parameter {query})"
+    command = f"cdk deploy --all -c {shlex.quote(f'plan={path}')} {given}"
+    return f"deploy by hand with the newest image: {command}; later deployments keep it without --parameters"
 
 
 def removal_note(plan: Plan, stacks: Sequence[Stack], path: Path) -> str | None:
