@@ -9,8 +9,9 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
 from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
 from launcher.planning.addresses import address_findings, docker_findings, new_subnet, too_few_addresses
-from launcher.planning.nat import nat_findings
+from launcher.planning.nat import nat_findings, obstacle
 from launcher.planning.pin import zone
+from launcher.targets.registry import target_of
 
 
 def subnet_id(plan: Plan) -> str | None:
@@ -115,7 +116,9 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
     if facts is None:
         return
     yield from _wrong_place(request, place, facts, catalog)
-    if facts.public_addresses:
+    # A node with one interface gets its address from the subnet, and has no inbound rule.
+    own_way = target_of(place.target).per_job and not obstacle(request, place, catalog.instance_types)
+    if facts.public_addresses and not own_way:
         message = f"{facts.id} gives its instances public addresses, and nodes need none: they reach out through NAT"
         if catalog.instance_types[place.instance_type].network_cards > 1:
             message = f"{facts.id} gives its instances public addresses, which AWS refuses for several network cards"

@@ -281,7 +281,7 @@ class Bill:
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
         if self.own_cluster and not (chosen is None and target.in_service_network):
             rows += network_data(prices, place, request, self._zone(place), chosen)
-        if chosen is Egress.PUBLIC_ADDRESSES:
+        if chosen is Egress.PUBLIC_ADDRESSES or any(subnet.public_addresses for subnet in request.network.subnets):
             rows.append(public_addresses(prices, place, target))
         rows += _transfer(prices, request)
         if self.own_cluster and target.head is not None:

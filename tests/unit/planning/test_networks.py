@@ -60,6 +60,20 @@ class TestExisting:
         assert finding.code == "public-subnet"
         assert ("several network cards" in finding.message) is several
 
+    @pytest.mark.parametrize(
+        "target, more, refused",
+        [
+            ({"kind": "ec2", "instance_type": "g6.4xlarge", "nodes": 1}, {}, False),
+            ({"kind": "ec2", "instance_type": "p5.48xlarge", "nodes": 1}, {}, False),
+            ({"kind": "ec2", "instance_type": "p5.48xlarge", "nodes": 2}, {}, True),
+            ({"kind": "ec2", "instance_type": "g6.4xlarge", "nodes": 1}, {"private": True}, True),
+            ({"kind": "parallelcluster", "instance_type": "g6.4xlarge", "nodes": 1}, {}, True),
+        ],
+    )
+    def test_public_subnet_accepted_for_plain_instances_with_one_interface(self, findings_of, target, more, refused):
+        codes = [finding.code for finding in findings_of(existing(public_addresses=True) | more, **target)]
+        assert codes == (["public-subnet"] if refused else [])
+
     def test_subnet_without_known_facts_accepted(self, findings_of):
         assert findings_of({"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [SUBNET]}) == ()
 

@@ -180,6 +180,16 @@ def test_existing_network_has_no_nat_lines(priced):
     assert any(assumption.value == "not counted" for assumption in quote.assumptions)
 
 
+@pytest.mark.parametrize("public", [True, False])
+def test_addresses_of_existing_public_subnet_are_in_the_bill(priced, public):
+    subnet = "subnet-0a1b2c3d4e5f60718"
+    facts = {"id": subnet, "az_id": "use2-az1", "free_addresses": 9, "public_addresses": public}
+    network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [subnet], "subnets": [facts]}
+    target = {"kind": "ec2", "region": "us-east-2", "instance_type": "g6e.8xlarge", "nodes": 1}
+    bill_lines = lines(priced({"network": network, "target": target, "purchase": {"option": "on-demand"}}))
+    assert ("public IPv4 addresses" in bill_lines) is public
+
+
 def test_job_without_checkpoints_has_no_storage_lines(priced):
     s3_lines = [name for name in lines(priced({"checkpoint": {"mode": "none"}})) if name.startswith("S3")]
     assert s3_lines == ["S3 listings of the guard"]
