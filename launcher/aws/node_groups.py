@@ -1,22 +1,10 @@
-"""EKS clusters and their managed node groups."""
+"""Managed node groups of EKS clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.session import Session, translated
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EksState:
-    """A cluster: its state, and whether its API is public."""
-
-    name: str
-    status: str
-    version: str
-    endpoint: str
-    public: bool
-    security_group_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +32,6 @@ class TemplateState:
     interfaces: tuple[str, ...]
     reservation_id: str | None
     placement_group: str | None
-
-
-def describe_cluster(session: Session, name: str) -> EksState:
-    """The state of a cluster."""
-    with translated(f"describe EKS cluster {name}"):
-        description = session.client("eks").describe_cluster(name=name)["cluster"]
-    network = description.get("resourcesVpcConfig", {})
-    return EksState(
-        name=name,
-        status=description["status"],
-        version=description["version"],
-        endpoint=description.get("endpoint", ""),
-        public=network.get("endpointPublicAccess", True),
-        security_group_id=network.get("clusterSecurityGroupId"),
-    )
 
 
 def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:

@@ -19,10 +19,12 @@ ACTIVE = "ACTIVE"
 def cluster(reading: Reading) -> None:
     """The control plane: its state, its version, and whether its API is public."""
     checks, plan = reading.checks, reading.plan
-    state = node_groups.describe_cluster(reading.session, reading.main.outputs["ClusterName"])
-    checks.equal("EKS cluster", ACTIVE, state.status)
+    state = access.describe(reading.session, reading.main.outputs["ClusterName"])
+    checks.equal("EKS cluster", ACTIVE, None if state is None else state.status)
+    if state is None:
+        return
     checks.equal("Kubernetes", eks.VERSION, state.version)
-    checks.equal("its API is public", bool(plan.request.network.api_cidrs), state.public)
+    checks.equal("its API is public", bool(plan.request.network.api_cidrs), not state.private)
 
 
 def groups(reading: Reading) -> None:
