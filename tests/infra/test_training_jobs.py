@@ -56,12 +56,19 @@ def test_vpc_plan_has_security_group_between_members(in_vpc):
     assert in_vpc.template("training")["Outputs"]["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
 
 
-def test_closed_plan_has_one_private_subnet_with_a_route_to_s3_alone(named):
+def test_closed_plan_has_one_private_subnet_with_endpoints_of_s3_and_cloudwatch(named):
     closed = named("private")
     (subnet,) = closed.resources("network", "AWS::EC2::Subnet")
-    gateways = closed.resources("network", "AWS::EC2::VPCEndpoint").values()
-    assert {endpoint["VpcEndpointType"] for endpoint in gateways} == {"Gateway"}
-    assert any(str(endpoint["ServiceName"]).endswith(".s3") for endpoint in gateways)
+    services = {
+        kind: {
+            json.dumps(endpoint["ServiceName"]).rstrip('"]}').rpartition(".")[2]
+            for endpoint in closed.resources("network", "AWS::EC2::VPCEndpoint").values()
+            if endpoint["VpcEndpointType"] == kind
+        }
+        for kind in ("Gateway", "Interface")
+    }
+    assert "s3" in services["Gateway"]
+    assert services["Interface"] == {"logs", "monitoring"}
     assert not types(closed) & {"AWS::EC2::Route", "AWS::EC2::InternetGateway", "AWS::EC2::NatGateway"}
     outputs = closed.template("training")["Outputs"]
     assert subnet in json.dumps(outputs["PrivateSubnetId"]["Value"])
