@@ -48,19 +48,29 @@ def delete(session: Session, name: str) -> None:
         session.client("logs").delete_log_group(logGroupName=name)
 
 
-def newest_lines(session: Session, group: str, count: int) -> tuple[str, ...]:
+def newest_lines(session: Session, group: str, count: int, *, streams: str = "") -> tuple[str, ...]:
     """The last lines of the newest stream of a log group; empty if it has none, or may not be read.
+
+    `streams` is how the streams' names begin.
 
     Raises:
         AwsError: a call failed for a reason other than a missing group or missing permission.
     """
     client = session.client("logs")
     try:
+        listed = items(
+            client.describe_log_streams,
+            f"read the log {group}",
+            "logStreams",
+            logGroupName=group,
+            orderBy="LastEventTime",
+            descending=True,
+        )
+        names = (str(stream["logStreamName"]) for stream in listed)
+        name = next((name for name in names if name.startswith(streams)), None)
+        if name is None:
+            return ()
         with translated(f"read the log {group}"):
-            streams = client.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
-            if not streams["logStreams"]:
-                return ()
-            name = streams["logStreams"][0]["logStreamName"]
             log_events = client.get_log_events(logGroupName=group, logStreamName=name, limit=count)
     except AwsError as problem:
         if error_code(problem) in ("ResourceNotFoundException", "AccessDeniedException"):

@@ -21,6 +21,9 @@ GROUPS = {
     "AWS::SageMaker::Cluster": "/aws/sagemaker/Clusters/{name}/",
 }
 """The log group of a resource type, or its beginning: SageMaker adds the id of a HyperPod cluster."""
+STREAMS = {"AWS::SageMaker::Cluster": "LifecycleConfig/"}
+"""How the streams of what did not start begin: HyperPod's health agent writes to the same group (SageMaker developer
+guide, "SageMaker HyperPod health-monitoring agent")."""
 NODE_GROUP = "AWS::EKS::Nodegroup"
 LINES = 5
 FAILED_BOOT = "-failed.txt"
@@ -39,7 +42,8 @@ class FailedLogs:
         """Read the last lines of a resource of this type, which has failed; other types have none."""
         try:
             if type_ in GROUPS:
-                self.lines[:] = self._of_group(GROUPS[type_].format(name=cluster_name(self.plan)))
+                group = GROUPS[type_].format(name=cluster_name(self.plan))
+                self.lines[:] = self._of_group(group, STREAMS.get(type_, ""))
             elif type_ == NODE_GROUP:
                 self.lines[:] = self._of_boots()
         except SlipwayError as problem:
@@ -52,13 +56,13 @@ class FailedLogs:
         text = "\n  ".join(("the last lines of what did not start:", *self.lines))
         return DeploymentFailedError(f"{failure.message}\n{text}", hint=failure.hint)
 
-    def _of_group(self, prefix: str) -> list[str]:
+    def _of_group(self, prefix: str, streams: str) -> list[str]:
         groups = log_groups.log_groups(self.session, prefix)
         groups = tuple(group for group in groups if prefix.endswith("/") or group.name == prefix)
         if not groups:
             return []
         newest = max(groups, key=lambda group: group.created)
-        return list(log_groups.newest_lines(self.session, newest.name, LINES))
+        return list(log_groups.newest_lines(self.session, newest.name, LINES, streams=streams))
 
     def _of_boots(self) -> list[str]:
         """The last lines of the newest node that did not join its cluster, as it reported them to the guard."""

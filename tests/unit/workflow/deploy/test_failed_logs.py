@@ -55,15 +55,19 @@ def write(group, stream, *lines):
 
 
 @pytest.mark.parametrize(
-    "type_, group",
+    "type_, group, stream",
     [
-        ("AWS::SageMaker::Endpoint", "/aws/sagemaker/Endpoints/slipway-probe"),
-        ("AWS::SageMaker::InferenceComponent", "/aws/sagemaker/InferenceComponents/slipway-probe"),
-        ("AWS::SageMaker::Cluster", "/aws/sagemaker/Clusters/slipway-probe/abc123def456"),
+        ("AWS::SageMaker::Endpoint", "/aws/sagemaker/Endpoints/slipway-probe", "main/i-1"),
+        ("AWS::SageMaker::InferenceComponent", "/aws/sagemaker/InferenceComponents/slipway-probe", "main/i-1"),
+        (
+            "AWS::SageMaker::Cluster",
+            "/aws/sagemaker/Clusters/slipway-probe/abc123def456",
+            "LifecycleConfig/workers/i-1",
+        ),
     ],
 )
-def test_failure_has_last_lines_of_the_resource_that_did_not_start(failed, type_, group):
-    write(group, "main/i-1", *(f"line {number}" for number in range(9)), "OSError: no space left on device")
+def test_failure_has_last_lines_of_the_resource_that_did_not_start(failed, type_, group, stream):
+    write(group, stream, *(f"line {number}" for number in range(9)), "OSError: no space left on device")
     write(group.replace("slipway-probe", "slipway-probe2"), "main/i-1", "another team's")
     failure = failed(type_)
     assert failure.message.splitlines()[:2] == ["the deployment failed", "the last lines of what did not start:"]
@@ -72,6 +76,19 @@ def test_failure_has_last_lines_of_the_resource_that_did_not_start(failed, type_
         "  OSError: no space left on device",
     ]
     assert failure.hint == "slipway down probe"
+
+
+def test_failed_hyperpod_cluster_has_lines_of_its_scripts_not_of_the_newer_health_agent(failed):
+    group = "/aws/sagemaker/Clusters/slipway-probe/abc123def456"
+    write(group, "LifecycleConfig/workers/i-1", "on_create.sh: an accelerator is missing")
+    client("logs").create_log_stream(logGroupName=group, logStreamName="SagemakerHealthMonitoringAgent/workers/i-1")
+    client("logs").put_log_events(
+        logGroupName=group,
+        logStreamName="SagemakerHealthMonitoringAgent/workers/i-1",
+        logEvents=[{"timestamp": int(time.time() * 1000) + 5000, "message": "a heartbeat of the agent"}],
+    )
+    shown = failed("AWS::SageMaker::Cluster").message.splitlines()[2:]
+    assert shown == ["  on_create.sh: an accelerator is missing"]
 
 
 def test_failed_node_group_has_last_lines_of_the_newest_node_that_did_not_join(failed):
