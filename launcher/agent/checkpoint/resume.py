@@ -293,7 +293,7 @@ class Resumption:
             names = ", ".join(map(str, sorted(lacking)))
             reason = (
                 f"step {newest.step} has no files of node {names}, and step {before.step} has: if the trainer writes "
-                f"checkpoints on every node, begin at that one (slipway launch --from-step {before.step})"
+                f"checkpoints on every node, begin at that one (slipway launch FILE --from-step {before.step})"
             )
             self.log.append("set-incomplete", step=newest.step, reason=reason)
 

@@ -137,7 +137,7 @@ class TestCheckpoint:
         reasons = [event["reason"] for event in node.events("set-incomplete", 2)]
         expected = (
             "step 2 has no files of node 1, and step 1 has: if the trainer writes checkpoints on every node, begin at "
-            "that one (slipway launch --from-step 1)"
+            "that one (slipway launch FILE --from-step 1)"
         )
         assert reasons == ([expected] if nodes == {0} else [])
 

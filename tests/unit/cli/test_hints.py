@@ -87,6 +87,10 @@ def test_every_command_mentioned_in_texts_parses():
     assert [problem for problem in problems if problem[-1]] == []
 
 
+OF_OPTIONS = {"--region": "us-east-1", "--from-step": "30"}
+"""Values of options that a text fills in: not every one may be a day."""
+
+
 def refusal(where: str, arguments: list[str]) -> str | None:
     """Why a command that a message names cannot be pasted; None where it can."""
     if arguments[0] not in COMMANDS:
@@ -95,10 +99,7 @@ def refusal(where: str, arguments: list[str]) -> str | None:
     if given or not where.startswith(BY_MAIL):
         values = {"NAME": "name"}
         before = ["", *given]
-        words = [
-            "us-east-1" if last == "--region" else values.get(word, word)
-            for last, word in zip(before, given, strict=False)
-        ]
+        words = [OF_OPTIONS.get(last, values.get(word, word)) for last, word in zip(before, given, strict=False)]
         try:
             command.make_context(arguments[0], [word.replace(VALUE, A_DAY) for word in words])
         except Exception as error:  # noqa: BLE001 - click's, of which typer exports no base
