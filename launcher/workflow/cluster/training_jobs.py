@@ -123,7 +123,10 @@ class TrainingJobs:
             ImpossibleError: always.
         """
         message = f"training job {job.job}: its nodes accept no shell, command or tunnel"
-        raise ImpossibleError(message, hint=f"slipway logs NAME -f shows their output (log group {LOG_GROUP})")
+        # SageMaker developer guide, train-remote-debugging (read 2026-11-29): the job's role needs ssmmessages for it.
+        debug = "AWS's remote debugging of training jobs (EnableRemoteDebug) needs rights that Slipway's role has not"
+        hint = f"slipway logs NAME -f shows their output (log group {LOG_GROUP}); {debug}"
+        raise ImpossibleError(message, hint=hint)
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """Stop a job; with `only_pending` only while it waits for capacity, and return after it has stopped.

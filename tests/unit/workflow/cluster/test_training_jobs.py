@@ -201,5 +201,7 @@ def test_missing_log_group_gives_no_lines():
 
 
 def test_shell_on_training_job_nodes_refused():
-    with pytest.raises(ImpossibleError, match="accept no shell"):
+    with pytest.raises(ImpossibleError, match="accept no shell") as refused:
         source(Api()).nodes(JOB)
+    assert "slipway logs NAME -f" in refused.value.hint
+    assert "EnableRemoteDebug" in refused.value.hint
