@@ -83,7 +83,7 @@ def _read_ledger() -> Ledger:
 
     stores = options.fetched_stores()
     if stores is not None:
-        return merged({uri: _ledger_in(root) for uri, root in stores.items()})
+        return merged({uri: _ledger_in(root, copied=True) for uri, root in stores.items()})
     local_ledger = _ledger_in(Path.cwd())
     if not os.environ.get("SLIPWAY_LEDGER"):
         return local_ledger
@@ -97,7 +97,7 @@ def _read_ledger() -> Ledger:
     )
 
 
-def _ledger_in(root: Path) -> Ledger:
+def _ledger_in(root: Path, *, copied: bool = False) -> Ledger:
     """The ledger of a folder's runs, with what its running jobs have used until now."""
     from launcher.workflow.history.ledger import folder_ledger
 
@@ -105,7 +105,7 @@ def _ledger_in(root: Path) -> Ledger:
     if any(entry.status == RunStatus.RUNNING.value for entry in found.entries):
         from launcher.workflow.run.running_ledger import with_running
 
-        found = with_running(found, root, options.now())
+        found = with_running(found, root, options.now(), copied=copied)
     return found
 
 

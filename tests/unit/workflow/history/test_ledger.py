@@ -8,6 +8,8 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.answers.ledger import document
+from launcher.answers.ledger import page as ledger_page
 from launcher.answers.report import page
 from launcher.model.enums import COMMITTED, PREPAID
 from launcher.model.ledger import total
@@ -24,6 +26,7 @@ from launcher.workflow.history.ledger import INDEX, folder_ledger
 from launcher.workflow.history.ledger_entries import lost_hours
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.meter import quoted_figures
+from launcher.workflow.run.running_ledger import with_running
 from tests.unit.cli.reports import QUOTE as METERED
 from tests.unit.pricing.conftest import price_over
 
@@ -294,6 +297,18 @@ class TestRunning:
         folder.events.write_text("")
         (row,) = json.loads(ledger_command("--json").out)["runs"]
         assert (row["status"], row["hours"], float(row["usd_used"])) == ("running", 0.0, 0.0)
+
+    def test_copy_of_running_job_from_its_submission_has_unknown_dollars(self, ledger_run, tmp_path):
+        folder = ledger_run()
+        folder.write_json("report.json", report(status="running") | {"attempts": []})
+        folder.events.write_text("")
+        copies = with_running(folder_ledger(tmp_path), tmp_path, datetime.now(UTC), copied=True)
+        (row,) = document(copies)["runs"]
+        assert (row["usd_used"], row["usd_at_quoted_rate"]) == (None, None)
+        assert any(
+            "running" in line and line.rstrip().endswith("–")
+            for line in ledger_page(copies, 80, by=None, everything=False)
+        )
 
 
 class TestIndex:
