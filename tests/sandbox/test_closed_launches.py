@@ -89,10 +89,10 @@ def lose_first_node(laptop):
 @pytest.mark.parametrize(
     "name, nodes, moment, words, then",
     [
-        ("starts", 1, r"job starts-\w+ waits", (), None),
+        pytest.param("starts", 1, r"job starts-\w+ waits", (), None, marks=pytest.mark.slow),
         ("runs", 2, r"attempt 1 +step \d+ of 300 +saved at step \d+", (), lose_first_node),
         ("again", 1, "attempt 2 started", ("--interrupt-after", "0.2"), None),
-        ("ends", 1, r"attempt 1 completed", (), None),
+        pytest.param("ends", 1, r"attempt 1 completed", (), None, marks=pytest.mark.slow),
     ],
 )
 def test_launcher_killed_after_submission_job_ends_with_undisturbed_result(  # noqa: PLR0917  the steps
@@ -116,7 +116,11 @@ def test_launcher_killed_after_submission_job_ends_with_undisturbed_result(  # n
 
 
 @pytest.mark.parametrize(
-    "name, moment", [("synth", "synthesising the stacks"), ("stack", "stack slipway-stack-network")]
+    "name, moment",
+    [
+        pytest.param("synth", "synthesising the stacks", marks=pytest.mark.slow),
+        ("stack", "stack slipway-stack-network"),
+    ],
 )
 def test_launcher_killed_during_deployment_next_launch_succeeds(name, moment, tmp_path, account):
     laptop = Laptop(tmp_path, name, 1, account)
