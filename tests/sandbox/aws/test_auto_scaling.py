@@ -239,7 +239,7 @@ def mixed_group(client, create, subnet, world_sandbox):
             MaxSize=4,
             DesiredCapacity=desired,
             VPCZoneIdentifier=f"{subnet},{second['SubnetId']}",
-            MixedInstancesPolicy=mixed(specification, ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"), **distribution),
+            MixedInstancesPolicy=mixed(specification, ("g6.xlarge", "g5.xlarge", "inf2.xlarge"), **distribution),
         )
         made.append(name)
         return name
@@ -253,11 +253,11 @@ def mixed_group(client, create, subnet, world_sandbox):
 
 
 USD = {f"{type_}/{zone}": usd for type_, usd in (("g6.xlarge", "0.6"), ("g5.xlarge", "0.4")) for zone in "ab"} | {
-    "g4dn.xlarge/a": "0.3",
-    "g4dn.xlarge/b": "0.5",
+    "inf2.xlarge/a": "0.3",
+    "inf2.xlarge/b": "0.5",
 }
-"""Spot prices: g4dn is the cheapest in the first zone, g5 in the second one."""
-FEW = {"g4dn.xlarge/a": 1, "g5.xlarge/b": 0}
+"""Spot prices: inf2 is the cheapest in the first zone, g5 in the second one."""
+FEW = {"inf2.xlarge/a": 1, "g5.xlarge/b": 0}
 
 
 @pytest.mark.parametrize(
@@ -265,17 +265,17 @@ FEW = {"g4dn.xlarge/a": 1, "g5.xlarge/b": 0}
     [
         ({"OnDemandAllocationStrategy": "prioritized"}, {}, ["g6.xlarge/a", "g6.xlarge/b"]),
         ({"OnDemandAllocationStrategy": "prioritized"}, {"g6.xlarge/a": 0}, ["g5.xlarge/a", "g6.xlarge/b"]),
-        ({"OnDemandAllocationStrategy": "lowest-price"}, {}, ["g4dn.xlarge/a", "g4dn.xlarge/b"]),
-        ({"SpotAllocationStrategy": "price-capacity-optimized"}, {}, ["g4dn.xlarge/a", "g5.xlarge/b"]),
+        ({"OnDemandAllocationStrategy": "lowest-price"}, {}, ["inf2.xlarge/a", "inf2.xlarge/b"]),
+        ({"SpotAllocationStrategy": "price-capacity-optimized"}, {}, ["inf2.xlarge/a", "g5.xlarge/b"]),
         # Two instances are wanted: a pool of one is not among those with the highest capacity.
-        ({"SpotAllocationStrategy": "price-capacity-optimized"}, FEW, ["g5.xlarge/a", "g4dn.xlarge/b"]),
+        ({"SpotAllocationStrategy": "price-capacity-optimized"}, FEW, ["g5.xlarge/a", "inf2.xlarge/b"]),
         ({"SpotAllocationStrategy": "capacity-optimized"}, FEW, ["g6.xlarge/a", "g6.xlarge/b"]),
         (
             {"SpotAllocationStrategy": "capacity-optimized-prioritized"},
             {"g6.xlarge/a": 1},
             ["g5.xlarge/a", "g6.xlarge/b"],
         ),
-        ({"SpotAllocationStrategy": "lowest-price"}, FEW, ["g4dn.xlarge/a", "g4dn.xlarge/b"]),
+        ({"SpotAllocationStrategy": "lowest-price"}, FEW, ["inf2.xlarge/a", "inf2.xlarge/b"]),
     ],
 )
 def test_allocation_strategy_chooses_types_within_zones_balanced_by_count(
@@ -288,7 +288,7 @@ def test_allocation_strategy_chooses_types_within_zones_balanced_by_count(
     assert sorted(pools, key=lambda pool: pool[-1]) == expected
 
 
-ALL = [f"{type_}/{zone}" for type_ in ("g6.xlarge", "g5.xlarge", "g4dn.xlarge") for zone in "ab"]
+ALL = [f"{type_}/{zone}" for type_ in ("g6.xlarge", "g5.xlarge", "inf2.xlarge") for zone in "ab"]
 
 
 @pytest.mark.parametrize(
