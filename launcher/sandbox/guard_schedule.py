@@ -4,8 +4,8 @@ One second represents five minutes, so that a spending limit is reached while a 
 newest call of an earlier run, and the first call waits for the job's first heartbeat. Objects in S3 are as old on it as
 in real time: a heartbeat of the last minutes is fresh. After the guard has requested the job to save, the clock waits
 until the job has left, because saving takes real time. One more call, after the guard's grace time, then ends the
-nodes. Emulated: the scheduled calls, with the deployed function's variables. Not emulated: Lambda, and calls for
-events.
+nodes. Emulated: the scheduled calls, with the deployed function's variables. Not emulated: Lambda, idle nodes, and
+calls for events.
 """
 
 import subprocess
@@ -82,6 +82,11 @@ for line in sys.stdin:
 """
 
 
+_NOT_HERE = {"IDLE_MINUTES": "0"}
+"""The sandbox's calls play the spending limit in minutes; its nodes have no metrics, queue or function that counts pods
+by which the guard could judge idleness."""
+
+
 @dataclass(slots=True, kw_only=True)
 class GuardSchedule:
     """Calls the guard of one cluster until it has requested the job to stop, and once more after the job has left.
@@ -134,7 +139,7 @@ class GuardSchedule:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, self.module],
             cwd=asset("templates/guard"),
-            env={**self.environment, **self.variables, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**self.environment, **self.variables, **_NOT_HERE, "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
