@@ -14,6 +14,8 @@ LOW, HIGH = 0.1, 0.9
 LINES = 100
 """Number of the trainer's last lines from which the rate is calculated."""
 HOUR_S = 3600.0
+_MAX_FALLEN, _MAX_FALLEN_SHARE = 2, 0.2
+"""Lines with a higher step but no more seconds: the first of an attempt may resume behind the last of another."""
 STRAGGLER, STRAGGLER_OVER = "straggler", "straggler-over"
 """The events of a node that is slower than the others, and that no longer is."""
 QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
@@ -56,6 +58,28 @@ def point_of(figures: Mapping[str, int | float]) -> Point | None:
         seconds=float(figures["seconds"]),
         samples=figures.get("samples"),
     )
+
+
+def stretches(points: Iterable[Point]) -> list[list[Point]]:
+    """The points of each attempt, in order; none if the seconds do not count from its start.
+
+    A trainer that reports the seconds of single steps would seem to run a thousand times faster in some stretches.
+
+    >>> [[each.step for each in one] for one in stretches(Point(step=n, tokens=None, seconds=n % 4) for n in (1, 2, 4))]
+    [[1, 2], [4]]
+    >>> stretches(Point(step=n, tokens=None, seconds=2.0 + n % 2) for n in range(9))
+    []
+    """
+    found: list[list[Point]] = []
+    steps = fallen = 0
+    for point in points:
+        before = found[-1][-1] if found else None
+        if before is None or not point.follows(before):
+            found.append([])
+        if before is not None and point.step > before.step:
+            steps, fallen = steps + 1, fallen + (point.seconds <= before.seconds)
+        found[-1].append(point)
+    return found if fallen <= max(_MAX_FALLEN, _MAX_FALLEN_SHARE * steps) else []
 
 
 def remaining_hours(points: Sequence[Point], steps: int | None) -> Span | None:

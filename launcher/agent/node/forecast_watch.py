@@ -1,13 +1,13 @@
 """Warns once if a job will exceed its budget, or cost other than quoted, even if no user watches the job."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
 from launcher.agent.events import FORECAST, EventLog
-from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, point_of, remaining_hours
+from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, point_of, remaining_hours, stretches
 
 HOLDS_S = 600.0
 """A forecast must be out of range for this long: the first steps compile and fill caches."""
@@ -43,8 +43,6 @@ class ForecastWatch:
             point = point_of(figures)
             if point is None:
                 continue
-            if self._points and not point.follows(self._points[-1]):
-                self._points.clear()
             self._points.append(point)
         usd = self._dollars(now)
         if usd is None:
@@ -59,14 +57,19 @@ class ForecastWatch:
 
     def remaining(self) -> Remaining | None:
         """The time until the last step; None if the trainer has not reported enough."""
-        span = remaining_hours(list(self._points), self._steps)
+        points = self._of_attempt()
+        span = remaining_hours(points, self._steps)
         if span is None:
             return None
-        first, last = self._points[0], self._points[-1]
+        first, last = points[0], points[-1]
         return Remaining(hours=span.mid, step_s=(last.seconds - first.seconds) / (last.step - first.step))
 
+    def _of_attempt(self) -> Sequence[Point]:
+        attempts = stretches(self._points)
+        return attempts[-1] if attempts else ()
+
     def _dollars(self, now: float) -> float | None:
-        remaining_h, rate = remaining_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
+        remaining_h, rate = remaining_hours(self._of_attempt(), self._steps), self._quoted.get("usd_per_hour")
         if remaining_h is None or rate is None:
             return None
         hours = self._earlier_h + (now - self._begun) / HOUR_S + remaining_h.mid

@@ -1,6 +1,6 @@
 """The attempts of a run, from the events of the agent and the launcher."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
-from launcher.agent.forecast import Point, point_of
+from launcher.agent.forecast import Point, point_of, stretches
 from launcher.agent.metrics import figures_in
 from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
@@ -91,25 +91,15 @@ def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
     return BudgetStop(reason=str(last.get("reason") or "the spending limit is reached"), checkpoint_step=step)
 
 
-def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
+def points_of(lines: Iterable[bytes]) -> list[list[Point]]:
     """The lines of metrics with a step and seconds, one list per attempt: each attempt restarts its seconds.
 
     >>> found = points_of([b'{"step": 1, "seconds": 5}', b'{"step": 2, "seconds": 9}', b'{"step": 2, "seconds": 4}'])
     >>> [[each.step for each in attempt] for attempt in found]
     [[1, 2], [2]]
     """
-    stretch: list[Point] = []
-    for line in lines:
-        figures, _ = figures_in(line)
-        point = point_of(figures)
-        if point is None:
-            continue
-        if stretch and not point.follows(stretch[-1]):
-            yield stretch
-            stretch = []
-        stretch.append(point)
-    if stretch:
-        yield stretch
+    points = (point_of(figures_in(line)[0]) for line in lines)
+    return stretches(point for point in points if point is not None)
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

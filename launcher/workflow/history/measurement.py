@@ -159,7 +159,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         )
     model, total, active = _model(request, catalog)
     metrics, stack = folder.path / JOB_FOLDER / METRICS, train.stack or stack_of(train.method)
-    stretches = list(points(folder))
+    stretches = points(folder)
     samples = _counts_samples(stretches, train)
     rates, steps = _rates(stretches, train.global_batch_tokens, samples=samples)
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
@@ -230,7 +230,7 @@ def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:
     return spec.name, spec.params_b, spec.active_params_b or spec.params_b
 
 
-def points(folder: RunFolder) -> Iterator[list[Point]]:
+def points(folder: RunFolder) -> list[list[Point]]:
     """The metrics of a run's trainer, attempt by attempt."""
     path = folder.path / JOB_FOLDER / METRICS
     return points_of(path.read_bytes().splitlines() if path.is_file() else ())
@@ -259,7 +259,8 @@ def _rates(
     if len(stretches) < MIN_STRETCHES:
         raise UnreadableInputError(
             f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {MIN_STRETCHES} are needed",
-            hint="write step, tokens (or samples) and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
+            hint="write step, tokens (or samples) and the seconds since the start of the attempt to SLIPWAY_METRICS"
+            " every few steps (docs/trainers.md)",
         )
     tokens, seconds, steps = (sum(stretch[place] for stretch in stretches) for place in range(3))
     rates = _spread(tokens / seconds, (stretch[0] / stretch[1] for stretch in stretches))

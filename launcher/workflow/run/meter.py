@@ -180,8 +180,8 @@ def last_points(path: Path) -> tuple[Sequence[Point], int | None]:
     """The last metrics of the newest attempt, and the planned number of steps, if the trainer reports it."""
     lines = _tail(path)
     counts = [int(figures["steps"]) for line in lines if "steps" in (figures := figures_in(line)[0])]
-    stretches = list(points_of(lines))
-    return (stretches[-1][-LINES:] if stretches else ()), (counts[-1] if counts else None)
+    attempts = points_of(lines)
+    return (attempts[-1][-LINES:] if attempts else ()), (counts[-1] if counts else None)
 
 
 def _tail(path: Path) -> Sequence[bytes]:

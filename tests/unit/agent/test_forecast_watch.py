@@ -91,3 +91,19 @@ def test_without_a_number_of_steps_the_end_is_not_known(events):
     for step in range(1, 100):
         forecast_watch.lines([{"step": step, "seconds": step * 500.0}], step * 500.0)
     assert forecast_events(events) == []
+
+
+def test_seconds_of_single_steps_give_no_forecast(events):
+    forecast_watch = begun(events)
+    seconds = [0.20, 0.21, 0.22, 0.20, 0.21, 0.20, 0.19, 0.21, 0.20, 0.21, 0.22, 0.23]
+    for step, each in enumerate(seconds, start=1):
+        forecast_watch.lines([{"step": step, "steps": 10**9, "seconds": each}], step * HOLDS_S)
+    assert forecast_watch.remaining() is None
+    assert forecast_events(events) == []
+
+
+def test_an_attempt_that_resumes_behind_the_last_line_is_forecast(events):
+    forecast_watch = begun(events)
+    trained(forecast_watch, step_s=72, steps=5)
+    trained(forecast_watch, step_s=36, first=7, steps=11)
+    assert forecast_watch.remaining().step_s == 36

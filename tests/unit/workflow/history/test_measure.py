@@ -57,6 +57,12 @@ class TestFromRun:
         )
         assert job_measurement.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
 
+    def test_seconds_of_single_steps_give_no_rate(self, measured_run_of):
+        of_steps = [line | {"seconds": 10.0 + line["step"] % 3} for line in lines(100_000)[:-1]]
+        with pytest.raises(UnreadableInputError, match="metrics have 0 stretches") as refused:
+            measurement_of("tiny", measured_run_of(of_steps), CATALOG)
+        assert "the seconds since the start of the attempt" in refused.value.hint
+
     @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
     def test_too_few_metrics_refused(self, measured_run_of, metrics):
         with pytest.raises(UnreadableInputError, match="stretches after the warm-up, 3 are needed"):
