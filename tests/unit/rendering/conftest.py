@@ -34,6 +34,16 @@ def shellcheck():
     return lambda path: subprocess.run([program, path], capture_output=True, text=True, check=False).stdout
 
 
+@pytest.fixture
+def slow_tee(tmp_path):
+    """A folder of programs whose `tee` writes late: a script that does not wait for it loses its last lines."""
+    folder = tmp_path / "late"
+    folder.mkdir()
+    (folder / "tee").write_text('#!/bin/bash\nsleep 1\nexec /usr/bin/tee "$@"\n')
+    (folder / "tee").chmod(0o755)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def plan_of(catalog):
     """The plan of BASE with more keys laid over it."""

@@ -301,6 +301,16 @@ class TestScript:
         assert message in answer.stdout
         assert "is ready" not in answer.stdout
 
+    def test_failed_lifecycle_script_ends_after_its_last_line_is_in_the_log(self, hyperpod_plan, machine, slow_tee):
+        root = machine(hyperpod_plan, "workers")
+        (root / "proc/mounts").unlink()
+        environ = {"PATH": f"{slow_tee}:/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(root)}
+        environ["SLIPWAY_TRIES"] = "1"
+        script = root.parent / "scripts/on_create.sh"
+        done = subprocess.run([BASH, script], env=environ, stdout=subprocess.DEVNULL, check=False)
+        assert done.returncode == 1
+        assert "/fsx is not mounted" in (root / "var/log/provision/provisioning.log").read_text().splitlines()[-1]
+
     def test_worker_without_nvme_uses_the_root_volume_with_a_warning(self, hyperpod_plan, machine, start):
         root = machine(hyperpod_plan, "workers")
         write(root, "proc/mounts", "10.0.0.7@tcp:/abc /fsx lustre rw 0 0\n")

@@ -79,6 +79,20 @@ def test_node_without_disks_only_writes_a_log_line(on_node, tmp_path):
     assert "systemctl" not in output
 
 
+@pytest.mark.usefixtures("on_node")
+def test_failed_node_script_ends_after_its_last_line_is_in_the_log(tmp_path, slow_tee):
+    (tmp_path / "dev/disk/by-id").mkdir(parents=True)
+    (tmp_path / "dev/disk/by-id/x-NVMe_Instance_Storage_1").touch()
+    (slow_tee / "systemctl").write_text("#!/bin/bash\necho 'Failed to stop kubelet.service' >&2\n[[ $1 != stop ]]\n")
+    (slow_tee / "systemctl").chmod(0o755)
+    environ = {"SLIPWAY_ROOT": str(tmp_path), "PATH": f"{slow_tee}:/usr/bin:/bin", "SLIPWAY_TRIES": "1"}
+    script = tmp_path / "on_create.sh"
+    done = subprocess.run(["bash", script], check=False, env=environ, stdout=subprocess.DEVNULL)
+    assert done.returncode == 1
+    log = (tmp_path / "var/log/provision/provisioning.log").read_text()
+    assert log.splitlines()[-1] == "Failed to stop kubelet.service"
+
+
 @pytest.mark.parametrize(
     "mounted, used",
     [

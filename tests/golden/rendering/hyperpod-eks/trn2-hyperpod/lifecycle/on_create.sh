@@ -108,4 +108,5 @@ main() {
     echo "slipway: $(hostname) is a node of "trn2-hyperpod
 }
 
-main > >(tee -a "$root/var/log/provision/provisioning.log") 2>&1
+# A pipe: the shell waits for tee, so the last lines of a script that fails are written before it ends.
+main 2>&1 | tee -a "$root/var/log/provision/provisioning.log"
