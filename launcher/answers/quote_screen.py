@@ -7,6 +7,7 @@ from itertools import groupby
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
+from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.money import CostComponent, Price
 from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
@@ -146,10 +147,15 @@ def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     elif usd is not None and quoted.serving is None:
         limit = f"{_round_up(usd.high):,f}"
         yield "Limit", "none", f"budget.stop_at_usd: {limit.replace(',', '')} would stop it at ${limit}"
-    if budget.max_usd is not None:
-        over = usd is not None and usd.high > budget.max_usd
+    allowed = spending_limit(budget, quoted.max_usd)
+    if allowed is not None:
+        allowed_usd, name = allowed
+        over = usd is not None and usd.high > allowed_usd
         text = "a launch is refused where 1 run in 10 costs more"
-        yield "Budget", f"${words.dollars(budget.max_usd)}", f"exceeded: {text}" if over else text
+        if allowed_usd != budget.max_usd:
+            # The plan does not name the command's limit.
+            text = f"{text} than {name}"
+        yield "Budget", f"${words.dollars(allowed_usd)}", f"exceeded: {text}" if over else text
 
 
 def _round_up(usd: Decimal) -> Decimal:

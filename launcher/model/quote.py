@@ -107,6 +107,8 @@ class Quote:
     as_of: datetime
     expires_at: datetime | None
     gate: Gate
+    # The limit of the command that priced the plan (--max-usd), None without one.
+    max_usd: Decimal | None = None
     note: str = ""
     commitment: Commitment | None = None
     # The cash due now for the job: less for owned capacity, more for a new commitment.

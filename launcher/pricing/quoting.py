@@ -183,6 +183,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
             commitment=_new(candidate, cost),
             unknown_fees=candidate.unknown_fees,
         ),
+        max_usd=context.rules.max_usd,
         note="; ".join(
             note for note in (candidate.offered, cost.note if cost else "", _overrun_note(candidate)) if note
         ),

@@ -243,6 +243,7 @@ class QuoteDocument(CandidateObject):
     """A candidate with every line, assumption and policy.
 
     Only `slipway quote --verify-with-aws` writes `verified`, and `image` also a launch, for nodes with an image of AWS.
+    `max_usd` is the limit of `--max-usd`.
     """
 
     schema: Literal["slipway.quote/1"] = "slipway.quote/1"
@@ -257,6 +258,7 @@ class QuoteDocument(CandidateObject):
     expires_at: datetime | None
     overrun_probability: float | None
     range_causes: RangeCauses | None
+    max_usd: Decimal | None = field(default=None, metadata=OMITTED)
     image: MachineImage | None = field(default=None, metadata=OMITTED)
     verified: VerificationObject | None = field(default=None, metadata=OMITTED)
 

@@ -37,7 +37,10 @@ class QuotedComponent(NamedTuple):
 
 
 class StoredQuote(NamedTuple):
-    """The keys of a quote that later commands read; quotes of earlier versions have no `rates`."""
+    """The keys of a quote that later commands read; quotes of earlier versions have no `rates`.
+
+    `max_usd` is the launch's `--max-usd`.
+    """
 
     digest: str
     target: str | None
@@ -56,6 +59,7 @@ class StoredQuote(NamedTuple):
     serving: dict[str, Any] | None
     components: tuple[QuotedComponent, ...]
     rates: RunRates | None = None
+    max_usd: Decimal | None = None
 
     @property
     def cost(self) -> RunCost | None:

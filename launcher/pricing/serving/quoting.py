@@ -174,6 +174,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         as_of=candidate.context.now,
         expires_at=expiry(price, candidate.place.option, candidate.context.now, ends),
         gate=decide(plan, price, usd, per_hour, findings, rules=candidate.context.rules, commitment=_new(candidate)),
+        max_usd=candidate.context.rules.max_usd,
         note=_note(candidate),
         cash_usd=cash,
         serving=_outlook(candidate, usd),

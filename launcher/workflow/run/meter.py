@@ -13,10 +13,12 @@ from launcher.agent.metrics import figures_in
 from launcher.agent.shape import amount, moment
 from launcher.aws import spot_history
 from launcher.aws.session import Session
+from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.meter import Meter, SpotNow, Terms, meter
 from launcher.model.report import Attempt
+from launcher.model.request import Budget
 from launcher.model.run_cost import NO_RATES
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
@@ -142,7 +144,7 @@ def terms(folder: RunFolder) -> Terms:
         mfu=None if training is None else training.mfu,
         interruptions=None if spot is None else spot.interruptions_expected,
         interval_s=None if spot is None else spot.checkpoint_interval_s,
-        budget_usd=_budget(folder),
+        budget_usd=_budget(folder, quote.max_usd),
         rates=quote.rates or NO_RATES,
     )
 
@@ -165,15 +167,16 @@ def quoted_figures(folder: RunFolder) -> dict[str, float]:
     return {name: float(usd) for name, usd in figures.items() if usd is not None}
 
 
-def _budget(folder: RunFolder) -> Decimal | None:
-    if not (folder.path / "plan.json").is_file():
-        return None
-    budget = folder.read_json("plan.json").get("budget")
+def _budget(folder: RunFolder, command_usd: Decimal | None) -> Decimal | None:
+    """The lower of the plan's limit and that of the launch."""
+    budget = folder.read_json("plan.json").get("budget") if (folder.path / "plan.json").is_file() else None
     limit = budget.get("max_usd") if isinstance(budget, dict) else None
     try:
-        return amount(str(limit)) if limit is not None else None
+        of_plan = Budget(max_usd=amount(str(limit)) if limit is not None else None)
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path / 'plan.json'}: budget.max_usd: {problem}") from problem
+    lower = spending_limit(of_plan, command_usd)
+    return None if lower is None else lower[0]
 
 
 def last_points(path: Path) -> tuple[Sequence[Point], int | None]:

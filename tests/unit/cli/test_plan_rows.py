@@ -100,6 +100,10 @@ def test_first_screen_shows_each_id_once(slipway, tmp_path, target):
     _, out, _ = slipway("quote", str(plan), "--prices-as-of", "2026-11-20")
     assert "exceeded: a launch is refused" in out
     assert "FILE" not in out
+    assert "--max-usd" not in out
+    _, out, _ = slipway("quote", str(plan), "--prices-as-of", "2026-11-20", "--max-usd", "90")
+    text = "Budget $90.00 exceeded: a launch is refused where 1 run in 10 costs more than --max-usd"
+    assert text in " ".join(out.split())
 
 
 @pytest.mark.parametrize("name", ["hyperpod-eks/trn2-training-plan", "hyperpod/p5-training-plan"])

@@ -128,6 +128,13 @@ def test_forecast_beyond_budget_or_range_reported_once(metered_run, capsys):
     assert err.count("step 400 of 1,000") == 2
 
 
+@pytest.mark.parametrize("plan_usd, command_usd, lower", [("500", "200", 200), (None, "200", 200), ("200", "500", 200)])
+def test_meter_with_max_usd_warns_of_the_lower_limit(metered_run, plan_usd, command_usd, lower):
+    reading = meter_of(metered_run(budget=plan_usd, quote=QUOTE | {"max_usd": command_usd}), NOW)
+    assert reading.quoted.budget_usd == lower
+    assert reading.warnings["budget"].endswith("is above the budget of $200.00")
+
+
 def test_sandbox_meter_has_no_warnings(metered_run):
     folder = metered_run(budget="1")
     assert meter_of(folder, NOW).warnings
