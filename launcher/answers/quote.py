@@ -11,7 +11,7 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import missing_text
 from launcher.answers.range_causes import on_average, why_wide
 from launcher.answers.table import Column, render
-from launcher.model.enums import Availability, Level, PurchaseOption
+from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
@@ -87,7 +87,7 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     if quoted.gate.allowed:
         lines += gate_lines(quoted, width)
     findings = [finding for finding in quoted.findings if explained or not _is_in_summary(finding, quoted)]
-    shown = [finding for finding in findings if explained or finding.level is not Level.INFO]
+    shown = [finding for finding in findings if explained or quote_screen.without_asking(finding)]
     lines += [piece for finding in shown for piece in wrapped(f"  {finding_line(finding)}", width)]
     if more := len(findings) - len(shown):
         lines.append(f"  {number_of(more, 'remark')}: --explain shows {'them' if more > 1 else 'it'}")

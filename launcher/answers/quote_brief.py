@@ -6,7 +6,7 @@ from itertools import groupby
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.quote import GROUPS, safety
-from launcher.answers.quote_screen import fact_lines, title
+from launcher.answers.quote_screen import fact_lines, title, without_asking
 from launcher.model.enums import Level
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, sum_usd
@@ -31,7 +31,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     lines += wrapped(f"    {'; '.join((*_groups(quoted.components), 'more: -v'))}", width)
     on, off = safety(quoted)
     lines += [*wrapped(on, width, HANGING), *wrapped(off, width, HANGING)]
-    return lines + _findings([finding for finding in quoted.findings if finding.level is not Level.INFO], width)
+    return lines + _findings([finding for finding in quoted.findings if without_asking(finding)], width)
 
 
 def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
@@ -43,11 +43,10 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The most severe findings, doubts about the price first; the number of others, and that of too small quotas."""
-    order = list(Level)
+    """Errors, then doubts about the price, then others; the number of those left out, and of too small quotas."""
 
-    def rank(finding: Finding) -> tuple[int, bool]:
-        return -order.index(finding.level), finding.code not in DOUBTFUL_PRICE
+    def rank(finding: Finding) -> tuple[bool, bool]:
+        return finding.level is not Level.ERROR, finding.code not in DOUBTFUL_PRICE
 
     ranked = sorted((finding for finding in findings if finding.code != DEFAULT_QUOTA), key=rank)
     more, quotas = len(ranked) - MAX_FINDINGS, sum(finding.code == DEFAULT_QUOTA for finding in findings)

@@ -9,6 +9,7 @@ from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
+from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
 from launcher.model.quote import Quote
@@ -263,7 +264,7 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     others = [
         f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code not in SHOWN
     ]
-    decisive = [f for f in others if f.code in DECISIVE and f.level is Level.WARNING]
+    decisive = [f for f in others if f.code in DECISIVE and without_asking(f)]
     grave = sorted(decisive, key=lambda finding: DECISIVE.index(finding.code))[:MAX_GRAVE]
     notes += [finding_line(finding) for finding in grave]
     if more := len(others) - len(grave):
@@ -271,6 +272,11 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     if counted:
         notes.append(f"{'; '.join(counted)}: --explain")
     return [piece for note in notes for piece in wrapped(f"  {note}", width)]
+
+
+def without_asking(finding: Finding) -> bool:
+    """Whether a screen shows a finding without an option: each warning, and of the others what is paid for nothing."""
+    return finding.level is not Level.INFO or finding.code in WASTE
 
 
 def _overhead(quoted: Quote) -> Iterator[str]:

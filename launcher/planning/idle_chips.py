@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from launcher.model.finding import Finding, warning
+from launcher.model.finding import Finding, info, warning
 from launcher.model.units import number_of
 from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, chosen, runs_a_script
 from launcher.planning.launchers import LauncherUse, Nodes, Stated, launcher_use, listed
@@ -34,13 +34,20 @@ _FIXES = {
     "horovodrun": "torchrun starts a PyTorch trainer on all nodes without options",
 }
 """How each launcher uses all nodes (docs/trainers.md)."""
+_WITHOUT_CHIPS = frozenset(
+    [
+        *("boto3", "botocore", "matplotlib", "numpy", "pandas", "requests", "s3fs", "scipy", "sklearn", "statsmodels"),
+        *("tqdm", "yaml"),
+    ]
+)
+"""Packages that use no accelerator by themselves."""
 _MOST_CHOICES = 4
 _LIKE = {"lightning": "fabric", "mpiexec": "mpirun", "mpiexec.hydra": "mpirun"}
 _DEFAULT_FIX = "leave --nnodes and --standalone out: Slipway sets both for torchrun"
 
 
 def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
-    """A warning for each launcher that uses fewer chips than the plan pays for, or asks for more than there are.
+    """A finding for each launcher that uses fewer chips than the plan pays for, or asks for more than there are.
 
     `variables` are the plan's, `run.env`.
     """
@@ -162,6 +169,14 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     if command.spawned is not None and command.spawned < nodes.workers:
         stated = Stated(number=command.spawned, text=f"nprocs={command.spawned} of {program.text}")
         yield _fewer(program.where, stated, nodes.workers, place=" of each node", nodes=nodes)
+    if command.packages and command.packages <= _WITHOUT_CHIPS and not command.all_chips:
+        total = nodes.count * nodes.workers
+        every = f"all {total} {nodes.noun}s are" if total > 1 else f"the {nodes.noun} is"
+        message = f"{program.text} imports {', '.join(sorted(command.packages))}"
+        message += f" and no package that uses {nodes.noun}s: {every} idle{_dollars(nodes, total, total)}"
+        # No warning: nothing is wrong with the command, and no launcher would give the chips work.
+        yield info(CODE, program.where, message, "target.instance_type: choose it by its CPUs")
+        return
     chips, whole = not command.all_chips and nodes.workers > 1, not command.all_nodes and nodes.count > 1
     if not chips and not whole:
         return
@@ -171,6 +186,8 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     effects += [f"the {nodes.count} nodes train {nodes.count} separate copies"] if whole else []
     message = f"{program.text} is 1 process a node: unless it starts others, {' and '.join(effects)}"
     fix = f"torchrun {' '.join(program.words[1:])}"
+    if command.packages and "torch" not in command.packages:
+        fix += ", if it trains with PyTorch"
     yield warning(CODE, program.where, message + _dollars(nodes, total - used, total), fix)
 
 

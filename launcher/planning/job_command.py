@@ -395,12 +395,14 @@ class JobCommand:
 
     `all_chips`: it starts processes of its own, or one process uses all chips of a node. `all_nodes`: it joins the
     other nodes by itself. `spawned`: the number of processes that it starts, where its text has it.
+    `packages`: the packages that its files import, beside Python's own; empty if they may use others.
     """
 
     programs: tuple[Program, ...] = ()
     all_chips: bool = False
     all_nodes: bool = False
     spawned: int | None = None
+    packages: frozenset[str] = frozenset()
 
 
 def runs_a_script(program: Program) -> bool:

@@ -1,6 +1,8 @@
 """What the command of a job starts, with the scripts of its folder read."""
 
 import re
+import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.request import PlanRequest, RunSpec
 from launcher.planning.job_command import JobCommand, Program, runs_a_script
 from launcher.workflow.quote.started_programs import Started, started_programs
-from launcher.workflow.quote.trainer_stack import SCRIPTS, packages_of, script_of
+from launcher.workflow.quote.trainer_stack import SCRIPTS, UNREAD, packages_of, script_of
 
 MAX_BYTES = 1_000_000
 _ALL_NODES = re.compile(r"init_process_group|SLIPWAY_(?:NODE|MASTER)|MASTER_ADDR|SLURM_|jax\.distributed|num_nodes")
@@ -25,6 +27,8 @@ _ALL_CHIPS = frozenset(
 (transformers.Trainer by DataParallel, JAX). Of these, nothing is said."""
 _JOINING = frozenset(["levanter", "lightning", "maxtext", "MaxText", "openrlhf", "pytorch_lightning", "ray", "verl"])
 """Packages that join the other nodes by themselves, or with the settings that docs/trainers.md gives."""
+_LOADING = frozenset(["asyncio", "concurrent", "ctypes", "importlib", "runpy"])
+"""Python's own modules that load a library or start a program which no import names."""
 _SPAWNED = re.compile(r"\b(?:xmp|mp)\.spawn\([^#]*?\bnprocs\s*=\s*(\d{1,3})\b")
 _IN_TEXT = re.compile(r"\b(DataParallel|xmp\.spawn|mp\.spawn|os\.(?:fork|exec\w+|spawn\w+|system)|Popen)\b")
 
@@ -45,14 +49,24 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     if trainer is None:
         return JobCommand(programs=tuple(programs))
     text = _text(root, script_of(trainer.words) or "")
-    packages = {name for name, _ in packages_of(root, trainer.words)}
+    named = list(packages_of(root, trainer.words))
+    packages = {name for name, _ in named}
     spawned = _SPAWNED.search(text)
     return JobCommand(
         programs=tuple(programs),
         all_chips=bool(_ALL_CHIPS & packages or _IN_TEXT.search(text)),
         all_nodes=bool(_ALL_NODES.search(text) or _JOINING & packages),
         spawned=None if spawned is None else int(spawned[1]),
+        packages=_third_party(root, named),
     )
+
+
+def _third_party(root: Path, named: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The packages beside Python's own and the folder's files that a trainer imports; none if others are possible."""
+    tops = {name.partition(".")[0] for name, file in named if file.endswith(".py")}
+    if UNREAD in tops or _LOADING & tops:
+        return frozenset()
+    return frozenset(top for top in tops - sys.stdlib_module_names if not (root / f"{top}.py").exists())
 
 
 def _read(root: Path, started: Started) -> Program:

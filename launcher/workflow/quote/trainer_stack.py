@@ -51,6 +51,8 @@ BEFORE_A_PROGRAM = frozenset({"env", "exec", "nohup", "srun", "time", "uv", "run
 """Words of a command line that precede its program."""
 MAX_FILES = 40
 MAX_BYTES = 1_000_000
+UNREAD = "?"
+"""Stands for the packages of a file that was not read."""
 
 
 def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[Finding, ...]]:
@@ -71,7 +73,11 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
 
 
 def packages_of(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The packages that a command and the files that it reaches name, each with the file."""
+    """The packages that a command and the files that it reaches name, each with the file.
+
+    `UNREAD` is one of them where a file has others: it is missing, irregular, too large, of invalid syntax, imports
+    relative to a package, or comes after MAX_FILES others.
+    """
     scripts: list[str] = []
     text = script_of_shell(command)
     for arguments in [command] if text is None else _lines(text):
@@ -84,15 +90,20 @@ def packages_of(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]
             continue
         read_files.add(name)
         text = _text(root, name)
+        if text is None:
+            yield UNREAD, name
+            continue
         if name.endswith(".py"):
             for module in _imports(text):
                 yield module, name
                 top = module.split(".")[0]
-                scripts += [f"{top}.py", f"{top}/__init__.py"]
+                scripts += [file for file in (f"{top}.py", f"{top}/__init__.py") if (root / file).exists()]
             continue
         for arguments in _lines(text):
             yield from _argument_packages(arguments, name)
             scripts += filter(None, [script_of(arguments)])
+    for name in set(scripts) - read_files:
+        yield UNREAD, name
 
 
 def _argument_packages(arguments: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
@@ -114,18 +125,19 @@ def _lines(text: str) -> Iterator[list[str]]:
             continue
 
 
-def _text(root: Path, name: str) -> str:
-    """The text of a file in the job's folder; empty if it is missing, unreadable, too large, or a link out of it."""
+def _text(root: Path, name: str) -> str | None:
+    """The text of a file in the job's folder; None if it is missing, unreadable, too large, or a link out of it."""
     try:
         return read_regular(root / name, MAX_BYTES, within=root).decode("utf-8-sig")
     except (OSError, ValueError):
-        return ""
+        return None
 
 
 def _imports(text: str) -> Iterable[str]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        yield UNREAD
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -135,6 +147,8 @@ def _imports(text: str) -> Iterable[str]:
             names = [name.name for name in node.names]
             if node.module.startswith("transformers") and any(name.endswith("Trainer") for name in names):
                 modules.append("transformers.Trainer")
+        elif isinstance(node, ast.ImportFrom):
+            modules = [UNREAD]
         else:
             continue
         for module in modules:

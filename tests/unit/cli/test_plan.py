@@ -12,6 +12,7 @@ from launcher.answers.plan import page
 from launcher.answers.plan_document import document
 from launcher.answers.plan_screen import selected
 from launcher.answers.quote import page as quote_page
+from launcher.answers.quote_brief import page as brief_page
 from launcher.pricing import priced
 from launcher.pricing.priced import Priced
 from launcher.records.quote_document import quote_document
@@ -365,3 +366,19 @@ def test_first_screens_name_idle_chips_of_command(price_text, width):
     for screen in screens:
         text = " ".join(" ".join(screen).split())
         assert "--standalone joins no other node: the 2 nodes train 2 separate copies, $" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_first_screens_note_trainer_without_accelerator_package(price_text, width):
+    Path("train.py").write_text("import numpy", encoding="utf-8")
+    priced_plan = price_text(HOURS + "run: {command: python train.py --lr 1}\n")
+    quoted = priced_plan.quote(1)
+    screens = (
+        page(priced_plan, width, everything=False),
+        quote_page(quoted, 1, width, priced_plan),
+        brief_page(quoted, 1, width, priced_plan),
+    )
+    for screen in screens:
+        text = " ".join(" ".join(screen).split())
+        assert "python train.py --lr 1 imports numpy and no package that uses GPUs: all 16 GPUs are idle, $" in text
+        assert "torchrun" not in text

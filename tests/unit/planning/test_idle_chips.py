@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.model.enums import Level
 from launcher.planning.idle_chips import idle_findings
 from launcher.planning.job_command import JobCommand, programs_of
 from launcher.planning.launchers import Nodes
@@ -228,3 +229,43 @@ def test_trainer_using_all_chips_warned_only_of_separate_copies():
 def test_unknown_workers_per_node_give_no_message():
     unknown = Nodes(count=2, chips=8, workers=0, noun="NeuronCore", usd_per_hour=None)
     assert messages("torchrun --standalone train.py", unknown) == []
+
+
+def finding_of(nodes, packages, **command):
+    """The only finding on `python train.py` with a trainer that imports packages."""
+    programs = programs_of(("python", "train.py"))
+    (finding,) = idle_findings(JobCommand(programs=programs, packages=frozenset(packages), **command), {}, nodes)
+    return finding
+
+
+@pytest.mark.parametrize(
+    "nodes, expected",
+    [
+        (ONE, "no package that uses GPUs: all 8 GPUs are idle, $55 an hour"),
+        (FOUR, "no package that uses GPUs: all 32 GPUs are idle, $220 an hour"),
+        (SMALL, "no package that uses GPUs: the GPU is idle, $1 an hour"),
+        (NEURON, "no package that uses NeuronCores: all 32 NeuronCores are idle"),
+    ],
+)
+def test_trainer_without_accelerator_package_is_noted_without_a_launcher(nodes, expected):
+    finding = finding_of(nodes, {"numpy", "scipy"})
+    assert finding.message == f"python train.py imports numpy, scipy and {expected}"
+    assert (finding.level, "torchrun" in finding.hint) == (Level.INFO, False)
+
+
+@pytest.mark.parametrize(
+    "packages, hint",
+    [
+        ({"numpy", "torch"}, "torchrun train.py"),
+        ((), "torchrun train.py"),
+        ({"numpy", "cupy"}, "torchrun train.py, if it trains with PyTorch"),
+    ],
+)
+def test_torchrun_is_the_fix_of_a_trainer_that_may_use_pytorch(packages, hint):
+    finding = finding_of(ONE, packages)
+    assert (finding.level, finding.hint) == (Level.WARNING, hint)
+
+
+def test_trainer_of_cpu_packages_that_starts_processes_has_no_finding():
+    command = JobCommand(programs=programs_of(("python", "a.py")), packages=frozenset(["numpy"]), all_chips=True)
+    assert list(idle_findings(command, {}, ONE)) == []

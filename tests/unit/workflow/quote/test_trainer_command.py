@@ -6,6 +6,7 @@ import pytest
 
 from launcher import plan_file
 from launcher.workflow.quote.trainer_command import job_command
+from launcher.workflow.quote.trainer_stack import MAX_FILES
 
 PLAN = """
 slipway: 1
@@ -39,6 +40,34 @@ def read(tmp_path, command, **files):
 def test_trainer_imports_tell_use_of_chips_and_nodes(tmp_path, text, chips, nodes):
     command = read(tmp_path, "python train.py", train__py=text, helper__py="import jax")
     assert (command.all_chips, command.all_nodes) == (chips, nodes)
+
+
+@pytest.mark.parametrize(
+    "text, packages",
+    [
+        ("import json\nimport numpy as np\nfrom helper import f", {"numpy", "scipy"}),
+        ("from torch.nn import Linear\nimport numpy", {"torch", "numpy"}),
+        ("import json", set()),
+        ("import numpy, ctypes", set()),
+        ("import numpy\nfrom . import net", set()),
+        ("import numpy (", set()),
+        ("import numpy, broken", set()),
+        ("import numpy, outside", set()),
+        ("import numpy, folder.part", {"numpy", "folder"}),
+    ],
+)
+def test_packages_of_trainer_are_known_where_every_file_is_read(tmp_path, text, packages):
+    (tmp_path / "outside.py").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    command = read(tmp_path, "python train.py", train__py=text, helper__py="import scipy.linalg", broken__py="import (")
+    assert command.packages == packages
+
+
+def test_packages_are_unknown_where_files_are_too_many(tmp_path):
+    imports = ", ".join(f"part{number}" for number in range(MAX_FILES))
+    parts = {f"part{number}__py": "" for number in range(MAX_FILES)}
+    assert read(tmp_path, "python train.py", train__py=f"import numpy, {imports}", **parts).packages == set()
+    assert read(tmp_path, "python train.py", train__py="import numpy, part0, part1").packages == {"numpy"}
 
 
 @pytest.mark.parametrize("line", ["bash run.sh", "./run.sh", "'set -e; bash run.sh --x'"])
