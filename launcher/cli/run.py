@@ -86,7 +86,11 @@ def run(
     except SlipwayError as problem:
         _restore(path, earlier)
         raise in_options(problem, path) from problem
-    output.say(f"{'wrote' if earlier is None else 'replaced'} {path}")
+    kept = not dry_run
+    if kept:
+        output.say(f"{'wrote' if earlier is None else 'replaced'} {path}")
+    else:
+        output.say(f"would {'write' if earlier is None else 'replace'} {path}")
     try:
         launch(
             path,
@@ -98,8 +102,11 @@ def run(
             max_price_age=max_price_age,
         )
     except DeclinedError:
-        _restore(path, earlier)
+        kept = False
         raise
+    finally:
+        if not kept:
+            _restore(path, earlier)
 
 
 def in_options(problem: SlipwayError, path: Path) -> SlipwayError:

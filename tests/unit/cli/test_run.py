@@ -11,7 +11,7 @@ from launcher.cli.run import WRITTEN
 from launcher.model.errors import UnreadableInputError
 from launcher.workflow.quote.command_plan import command_plan, name_of
 
-REFUSED = ("--dry-run", "--max-usd", "0.01", "--max-price-age", "9999")
+REFUSED = ("--max-usd", "0.01", "--max-price-age", "9999")
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +73,19 @@ def test_run_name_derives_from_script_name(command, name):
     assert name_of(command) == name
 
 
-def test_run_dry_run_writes_plan_file_without_launch(slipway):
-    code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
+@pytest.mark.parametrize("earlier, verb", [(None, "write"), (f"{WRITTEN}\nslipway: 1\n", "replace")])
+def test_run_dry_run_leaves_plan_file_unchanged(slipway, earlier, verb):
+    if earlier is not None:
+        Path("train.slipway.yaml").write_text(earlier, encoding="utf-8")
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--dry-run", *REFUSED, "--", "python", "train.py")
+    assert code == 3
+    assert f"would {verb} train.slipway.yaml" in err
+    files = {path.name: path.read_text(encoding="utf-8") for path in Path().glob("*.slipway.yaml")}
+    assert files == ({} if earlier is None else {"train.slipway.yaml": earlier})
+
+
+def test_run_that_the_gate_refuses_keeps_plan_file(slipway):
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--yes", *REFUSED, "--", "python", "train.py")
     assert code == 3
     assert Path("train.slipway.yaml").read_text(encoding="utf-8").startswith(WRITTEN)
     assert "wrote train.slipway.yaml" in err
@@ -101,7 +112,7 @@ def test_run_keeps_plan_file_of_another_author(slipway):
 
 def test_run_replaces_earlier_plan_file_of_run(slipway):
     Path("train.slipway.yaml").write_text(f"{WRITTEN}\nslipway: 1\n", encoding="utf-8")
-    code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--yes", *REFUSED, "--", "python", "train.py")
     assert code == 3
     assert "replaced train.slipway.yaml" in err
 
