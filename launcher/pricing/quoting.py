@@ -184,9 +184,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
             unknown_fees=candidate.unknown_fees,
         ),
         max_usd=context.rules.max_usd,
-        note="; ".join(
-            note for note in (candidate.offered, cost.note if cost else "", _overrun_note(candidate)) if note
-        ),
+        note="; ".join(filter(None, (candidate.offered, cost.note if cost else "", _overrun_note(candidate)))),
         commitment=commitment(candidate, cost),
         accelerator=candidate.accelerator,
         price_range=cost.price_range if cost else None,
