@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.values import YEARS, describe
 from launcher.pricing.priced import Priced
 from launcher.records.cache_folder import cache_folder
@@ -228,17 +228,20 @@ def launch(
 @contextmanager
 def _runs_of(name: str, region: str | None, store: str | None, notify: Notify) -> Iterator[None]:
     """Use the runs of a name that a region or a store has, launched on any computer; without both, this computer's."""
-    if region is None and store is None:
-        yield
-        return
     from launcher.records.run_folder import FETCHED
     from launcher.workflow.history.run_index import Place, fetch
 
-    token = FETCHED.set(fetch(name, Place(region=region, store=store), os.environ, notify))
+    token = None
     try:
+        if region is not None or store is not None:
+            token = FETCHED.set(fetch(name, Place(region=region, store=store), os.environ, notify))
         yield
+    except SlipwayError as problem:
+        problem.name_subject(name)
+        raise
     finally:
-        FETCHED.reset(token)
+        if token is not None:
+            FETCHED.reset(token)
 
 
 def status(name: str, *, region: str | None = None, store: str | None = None, notify: Notify = _silent) -> Document:

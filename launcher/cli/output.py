@@ -6,7 +6,6 @@ Everything that commands print passes here, and other people's words in it are s
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +29,7 @@ VERBOSE, PAGER = "SLIPWAY_VERBOSE", "PAGER"
 WRITTEN = Event()
 """A JSON document, or the beginning of one, is on standard output: nothing else may follow it there."""
 SUBJECT: ContextVar[str] = ContextVar("subject", default="")
-"""The name of the plan that this command is about; code that does not know it writes NAME in the fix of an error."""
-_OF_SUBJECT = re.compile(r"\b(slipway (?:[a-z]+ )+)NAME\b")
+"""The name of the plan that this command is about, for the fixes of its errors."""
 NEXT = "  next: "
 """The prefix of a page's line with the next command."""
 
@@ -215,7 +213,7 @@ def wants_json() -> bool:
 def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
     """Print why a command stopped: as JSON on standard output if JSON was requested and nothing was printed yet."""
     if name := SUBJECT.get():
-        problem.hint = _OF_SUBJECT.sub(rf"\g<1>{name}", problem.hint)
+        problem.name_subject(name)
     if wants_json() and not WRITTEN.is_set():
         from launcher.answers.error import error_document
 

@@ -1,9 +1,12 @@
 """The errors that end a command, each with its exit code and, if there is one, a fix."""
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
 from launcher.model.finding import Finding
+
+_OF_SUBJECT = re.compile(r"\b(slipway (?:[a-z]+ )+)NAME\b")
 
 
 class SlipwayError(Exception):
@@ -16,6 +19,16 @@ class SlipwayError(Exception):
         self.message = message
         self.hint = hint
         self.findings = tuple(findings)
+
+    def name_subject(self, name: str) -> None:
+        """Write the plan's name into the commands of the hint: code that does not know the name writes NAME.
+
+        >>> gone = SlipwayError("the cluster is removed", hint="slipway report NAME shows the run")
+        >>> gone.name_subject("tiny")
+        >>> gone.hint
+        'slipway report tiny shows the run'
+        """
+        self.hint = _OF_SUBJECT.sub(lambda command: f"{command[1]}{name}", self.hint)
 
 
 class AwsError(SlipwayError):

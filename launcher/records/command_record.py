@@ -64,6 +64,7 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
         write(INTERRUPTED)
         raise
     except SlipwayError as error:
+        error.name_subject(folder.path.parent.name)
         write(FAILED, error.message)
         raise
     write(done)

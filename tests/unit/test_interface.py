@@ -15,6 +15,10 @@ import pytest
 import launcher
 from launcher.cli import app
 from launcher.model.errors import UnreadableInputError
+from launcher.records import run_folder
+from launcher.records.submission import HeadNode
+from tests.unit.cli.reports import REPORT
+from tests.unit.records.submissions import submission
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = ROOT / "examples" / "open" / "llama31-8b-sft.yaml"
@@ -111,6 +115,16 @@ def test_launch_from_a_program_above_max_usd_is_refused(tmp_path, monkeypatch):
         launcher.launch("plan.yaml", max_usd=Decimal("0.05"), sandbox=True, notify=lines.append)
     assert caught.value.exit_code == 3
     assert not (tmp_path / ".slipway").exists()
+
+
+def test_hint_of_an_ended_sandbox_has_the_name_of_the_plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = run_folder.create("x", datetime.now(UTC), tmp_path)
+    run.write_json("report.json", {**REPORT, "name": "x", "status": "running", "attempts": []})
+    submission(HeadNode(via="sandbox", host="ip-10-0-0-1", instance="mark", region="us-east-2"), job="7").write(run)
+    with pytest.raises(launcher.SlipwayError, match="has ended") as caught:
+        launcher.cancel("x")
+    assert caught.value.hint == "slipway report x and slipway logs x show what the run folder contains"
 
 
 @pytest.mark.parametrize("limit", [1, 2.5, "3"])

@@ -109,6 +109,12 @@ class TestTheRunWithAJob:
         with recorded_command(newest, "launch", done="submitted"):
             assert with_job("x", tmp_path, pytest.fail, going_on=True).path == newest.path
 
+    def test_hint_of_a_failed_launch_has_the_name_of_the_plan(self, tmp_path):
+        gone = ImpossibleError("the cluster is removed", hint="slipway report NAME shows the run")
+        with pytest.raises(ImpossibleError), recorded_command(launched(tmp_path), "launch", done="done"):
+            raise gone
+        assert gone.hint == "slipway report x shows the run"
+
     def test_newest_run_is_chosen_without_any_job(self, tmp_path):
         launched(tmp_path)
         newest = launched(tmp_path)
