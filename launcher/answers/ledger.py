@@ -46,7 +46,7 @@ class ListedRun:
     purchase_option: str
     quoted_usd: UsdRange | None
     usd_per_hour: Decimal | None
-    hours: float
+    hours: float | None
     usd_at_quoted_rate: Decimal | None
     billed_usd: Decimal | None
     tokens: int | None
@@ -198,7 +198,7 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     Column("began (UTC)", lambda entry: f"{entry.started_at:%Y-%m-%d %H:%M}", yields=1),
     Column("how it ended", ended),
     Column("instances", run_instances, yields=3),
-    hours("hours", lambda entry: entry.hours),
+    hours("hours", lambda entry: entry.hours, "–"),
     Column("quoted $", _quoted_text, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),
     dollars("used $", lambda entry: entry.usd_used),
     dollars("billed $", lambda entry: entry.billed_usd, "", 2),

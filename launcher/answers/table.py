@@ -39,9 +39,9 @@ def dollars(
     return Column(title, lambda row: words.dollars(usd(row), without), "point", yields, value=usd)
 
 
-def hours(title: str, of: Callable[[Row], float | None]) -> Column[Row]:
-    """A column of hours, empty for no value."""
-    return Column(title, lambda row: "" if (value := of(row)) is None else words.hours(value), "right", value=of)
+def hours(title: str, of: Callable[[Row], float | None], without: str = "") -> Column[Row]:
+    """A column of hours, with the given words for no value."""
+    return Column(title, lambda row: without if (value := of(row)) is None else words.hours(value), "right", value=of)
 
 
 def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, number: str = "") -> list[str]:

@@ -51,11 +51,11 @@ class LedgerEntry(NamedTuple):
     `run` is the name of its folder, its creation time; `origin` hashes the computer and the parent folder, so that two
     users may run the same plan in the same second. `status` is that of its report, else not-submitted or "dry run".
     `monthly` means that the quote covers a month, not the whole run: an endpoint. `hours` are wall hours of all
-    attempts, `usd_per_hour` the quoted rate of all nodes, `usd_at_quoted_rate` their product. `usd_used` is the run's
-    cost by every line of its quote, with a prepaid fee by its hours' share. `billed_usd` is the amount billed by AWS,
-    None until a bill was read. `tokens` and `epochs` are the trainer's last reported values, None if it
-    reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated` run
-    is a sandbox run: no money was spent.
+    attempts, None if they are unknown, `usd_per_hour` the quoted rate of all nodes, `usd_at_quoted_rate` their product.
+    `usd_used` is the run's cost by every line of its quote, with a prepaid fee by its hours' share. `billed_usd` is the
+    amount billed by AWS, None until a bill was read. `tokens` and `epochs` are the trainer's last reported values, None
+    if it reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated`
+    run is a sandbox run: no money was spent.
     """
 
     name: str
@@ -73,7 +73,7 @@ class LedgerEntry(NamedTuple):
     purchase_option: str
     quoted_usd: UsdRange | None
     usd_per_hour: Decimal | None
-    hours: float
+    hours: float | None
     usd_at_quoted_rate: Decimal | None
     billed_usd: Decimal | None
     tokens: int | None
@@ -231,7 +231,7 @@ def _count_once(entries: list[LedgerEntry], numbers: Iterable[int]) -> None:
     for number in numbers:
         entry = entries[number]
         begin = entry.started_at.timestamp() / 3600
-        end = begin + entry.hours if entry.ended_at is None else entry.ended_at.timestamp() / 3600
+        end = begin + (entry.hours or 0.0) if entry.ended_at is None else entry.ended_at.timestamp() / 3600
         up, down = begin - entry.shared.start_h, end + entry.shared.tail_h
         if last is not None and until > up:
             twice = entry.shared.cluster_usd_per_hour * _exact(min(until, down) - up)
@@ -277,7 +277,7 @@ def total(entries: Iterable[LedgerEntry], key: str | None = None) -> LedgerTotal
         at_rate += entry.usd_at_quoted_rate or 0
         used += entry.usd_used or 0
         billed += entry.billed_usd or 0
-        hours += entry.hours
+        hours += entry.hours or 0.0
         interruptions += entry.interruptions
         lost_h += entry.lost_h
         if entry.lost_h:

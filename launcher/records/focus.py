@@ -91,7 +91,7 @@ def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
 
 def covered(entry: LedgerEntry) -> bool:
     """Whether a run has rows: it has begun and ended, and its dollars are known."""
-    return entry.ended_at is not None and entry.usd is not None and entry.hours > 0
+    return entry.ended_at is not None and entry.usd is not None and bool(entry.hours)
 
 
 def _rows(entry: LedgerEntry) -> Iterator[dict[str, str]]:
@@ -121,7 +121,7 @@ def _next_month(moment: datetime) -> datetime:
 
 def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> dict[str, str]:
     """One month of a run; `share` is the fraction of its time in this month."""
-    hours = (Decimal(repr(entry.hours)) * entry.nodes * share).quantize(QUANTUM)
+    hours = (Decimal(repr(entry.hours or 0.0)) * entry.nodes * share).quantize(QUANTUM)
     usd = ((entry.usd or Decimal(0)) * share).quantize(QUANTUM)
     price = usd / hours if hours else Decimal(0)
     listed = (usd + _discount(entry) * share).quantize(QUANTUM)
@@ -177,7 +177,7 @@ def _discount(entry: LedgerEntry) -> Decimal:
     rate, listed = entry.usd_per_hour, entry.shared.list_usd_per_hour
     if entry.simulated or entry.purchase_option not in _BELOW_LIST or rate is None or listed is None:
         return Decimal(0)
-    return (listed - rate) * Decimal(repr(entry.hours + entry.shared.start_h + entry.shared.tail_h))
+    return (listed - rate) * Decimal(repr((entry.hours or 0.0) + entry.shared.start_h + entry.shared.tail_h))
 
 
 def _text(amount: Decimal) -> str:

@@ -161,7 +161,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             option,
             _span(quoted) if quoted else None,
             _usd(rate) if rate else None,
-            float(hours),
+            float(hours) if hours else None,
             _usd(at_rate) if at_rate else None,
             Decimal(billed) if billed else None,
             int(tokens) if tokens else None,

@@ -25,13 +25,13 @@ def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str
             continue
         folder = RunFolder(path=root / RUNS / entry.name / entry.run)
         try:
-            accuracies.append(_run(entry, folder))
+            accuracies.append(_run(entry, entry.hours, folder))
         except (UnreadableInputError, ValueError) as problem:
             unread.append((f"{entry.name}/{entry.run}", str(problem)))
     return tuple(accuracies), tuple(unread)
 
 
-def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
+def _run(entry: LedgerEntry, hours: float, folder: RunFolder) -> RunAccuracy:
     quote = stored_quote(folder)
     cost = quote.cost
     rate, quantity = _billed_ratios(folder)
@@ -49,9 +49,9 @@ def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
         quoted_tokens_per_s=None if quote.training is None else quote.training.tokens_per_s,
         tokens_per_s=measured,
         quoted_hours=quote.hours,
-        hours=entry.hours,
+        hours=hours,
         quoted_usd=entry.quoted_usd,
-        usd=entry.billed_usd if entry.billed_usd is not None else cost.paid(entry.hours) if cost else None,
+        usd=entry.billed_usd if entry.billed_usd is not None else cost.paid(hours) if cost else None,
         rate_billed=rate,
         quantity_billed=quantity,
     )

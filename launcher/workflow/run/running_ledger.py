@@ -32,7 +32,7 @@ def _at(entry: LedgerEntry, root: Path, now: datetime, *, copied: bool) -> Ledge
         return entry  # its row was read from the same files: they have just changed
     if not report.running_h:
         # A copy has no attempt yet: what the job has used since then is unknown, not 0.
-        return entry._replace(usd_at_quoted_rate=None, usd_used=None) if copied else entry
+        return entry._replace(hours=None, usd_at_quoted_rate=None, usd_used=None) if copied else entry
     return entry._replace(
         hours=report.actual_hours, usd_at_quoted_rate=report.usd_at_quoted_rate, usd_used=report.usd_used
     )

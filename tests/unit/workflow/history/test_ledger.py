@@ -17,6 +17,7 @@ from launcher.model.report import RunStatus
 from launcher.records import run_folder
 from launcher.records.codec import money
 from launcher.records.command_record import DRY_RUN, recorded_command
+from launcher.records.ledger_index import entry_of_line, line_of
 from launcher.records.quote_document import quote_document
 from launcher.records.report_document import read_report
 from launcher.records.run_folder import RunFolder
@@ -298,17 +299,19 @@ class TestRunning:
         (row,) = json.loads(ledger_command("--json").out)["runs"]
         assert (row["status"], row["hours"], float(row["usd_used"])) == ("running", 0.0, 0.0)
 
-    def test_copy_of_running_job_from_its_submission_has_unknown_dollars(self, ledger_run, tmp_path):
+    def test_copy_of_running_job_from_its_submission_has_unknown_hours_and_dollars(self, ledger_run, tmp_path):
         folder = ledger_run()
         folder.write_json("report.json", report(status="running") | {"attempts": []})
         folder.events.write_text("")
         copies = with_running(folder_ledger(tmp_path), tmp_path, datetime.now(UTC), copied=True)
         (row,) = document(copies)["runs"]
-        assert (row["usd_used"], row["usd_at_quoted_rate"]) == (None, None)
-        assert any(
-            "running" in line and line.rstrip().endswith("–")
-            for line in ledger_page(copies, 80, by=None, everything=False)
+        assert (row["hours"], row["usd_used"], row["usd_at_quoted_rate"]) == (None, None, None)
+        (line,) = (
+            line for line in ledger_page(copies, 80, by=None, everything=False) if "tiny" in line and "running" in line
         )
+        assert line.count("–") == 2
+        assert total(copies.entries).hours == 0
+        assert [entry_of_line(line_of(entry)) for entry in copies.entries] == list(copies.entries)
 
 
 class TestIndex:
