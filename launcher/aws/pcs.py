@@ -7,7 +7,6 @@ from typing import Any
 from launcher.aws.calls import items, unless_absent
 from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError, DeploymentFailedError
-from launcher.model.pcs import GROUP_TAG
 from launcher.model.stages import Notify
 
 ACTIVE = "ACTIVE"
@@ -200,16 +199,3 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
                         raise
             checks += 1
             pause(POLL_S)
-
-
-def running_instance(session: Session, group: str) -> str | None:
-    """The id of a running instance of a node group, by the group's id; None if no instance runs."""
-    filters = [
-        {"Name": f"tag:{GROUP_TAG}", "Values": [group]},
-        {"Name": "instance-state-name", "Values": ["running"]},
-    ]
-    with translated(f"find the instance of node group {group}"):
-        reservations = session.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return next(
-        (str(instance["InstanceId"]) for reservation in reservations for instance in reservation["Instances"]), None
-    )

@@ -105,6 +105,11 @@ def boots_uri(word_uri: str) -> str:
     return f"{word_uri}/{BOOTS_FOLDER}"
 
 
+def login_boots_uri(word_uri: str) -> str:
+    """The place for reports of a login node's boots: the guard counts those of the nodes of jobs."""
+    return f"{boots_uri(word_uri)}/login"
+
+
 def boot_reports(word_uri: str | None) -> tuple[str, ...]:
     """The argument of the nodes' scripts for reports of their boots."""
     return () if word_uri is None else (f"--reports={boots_uri(word_uri)}",)

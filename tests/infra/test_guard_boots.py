@@ -10,6 +10,7 @@ import pytest
 from moto.ec2.models import ec2_backends
 from moto.s3.models import s3_backends
 
+from launcher.rendering.node import login_boots_uri
 from tests.infra.guard_account import ACCOUNT, NOW, REGION, client, launch_as
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -77,6 +78,16 @@ def verdict():
 
 
 FAILED = [("i-1", "failed", 30), ("i-2", "failed", 20), ("i-3", "failed", 10)]
+
+
+def test_ready_login_node_does_not_keep_nodes_that_fail_to_boot(aws, boots, check):
+    """The login node of a PCS cluster becomes ready where nodes of jobs fail for their accelerators."""
+    boots(*FAILED)
+    at = NOW - timedelta(minutes=5)
+    folder = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/trouble").removeprefix(f"s3://{BUCKET}/")
+    client("s3").put_object(Bucket=BUCKET, Key=f"{folder}/{at:%Y%m%dT%H%M%SZ}-i-9-ready.txt", Body=b"ready")
+    check()
+    assert aws.fleet == "STOP_REQUESTED"
 
 
 def test_three_failed_boots_in_a_row_stop_fleet_with_log_lines(aws, boots, check):

@@ -2,30 +2,37 @@
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 from launcher.aws import instances, pcs
 from launcher.aws.calls import forbidden
+from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.cluster_nodes import ClusterNode, NodeAction
 from launcher.model.errors import AwsError, DeploymentFailedError
-from launcher.model.pcs import LOGIN, PCS_CLUSTER_TAG, USER
+from launcher.model.pcs import GROUP_TAG, LOGIN, PCS_CLUSTER_TAG, USER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
 from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
+from launcher.rendering.names import OUTPUTS
+from launcher.rendering.node import login_boots_uri
 from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
 from launcher.targets.pcs import readback
 from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
+from launcher.workflow.cluster.failed_boots import FAILED_BOOT, last_lines
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import around
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands
 
 LOGIN_S, POLL_S = 900.0, 10.0
 """Time for the login node to start: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
+LOGIN_BOOTS = 3
+"""Failed boots during one wait after which the next one is expected to fail too, as for the guard (guard/boots.py)."""
 
 
 class PcsCluster(SlurmCluster):
@@ -51,21 +58,33 @@ class PcsCluster(SlurmCluster):
     def head_node(
         self, plan: Plan, outputs: Outputs, session: Session, *, sleep: Callable[[float], None] = time.sleep
     ) -> HeadNode:
-        """The login node of a deployed cluster; PCS starts another one if the node is lost.
+        """The login node of a deployed cluster once its boot has ended; PCS starts another one if the node is lost.
 
         Raises:
-            DeploymentFailedError: no login node runs in time.
+            AwsError: EC2 or the store does not answer.
+            DeploymentFailedError: no login node is ready in time, or several failed to boot.
         """
-        waited, group = 0.0, outputs["LoginGroupId"]
-        while (instance := pcs.running_instance(session, group)) is None:
-            if waited >= LOGIN_S:
-                message = f"no login node of {outputs['ClusterName']} is running after {spoken(LOGIN_S)}"
-                command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
-                hint = f"{command} {outputs['ClusterName']} --compute-node-group-identifier {LOGIN} names the reason"
-                raise DeploymentFailedError(message, hint=hint)
+        waited, began = 0.0, datetime.now(UTC)
+        uri = outputs.get(OUTPUTS["word_uri"])
+        boots = None if uri is None else Objects.at(session, login_boots_uri(uri))
+        earlier: frozenset[str] | None = None
+        while True:
+            nodes = instances.of_cluster(session, GROUP_TAG, outputs["LoginGroupId"])
+            node = max(nodes, key=lambda instance: instance.launched_at, default=None)
+            reports = () if boots is None else tuple(report.key for report in boots.list_objects())
+            earlier = frozenset(reports) if earlier is None else earlier
+            if node is not None:
+                ready = any(report.endswith(f"-{node.id}-ready.txt") for report in reports)
+                # A node that has run for longer is ready: its report may be missing or removed.
+                settled = began + timedelta(seconds=waited - LOGIN_S) >= node.launched_at
+                if boots is None or ready or settled:
+                    return HeadNode(via="ssm", instance=node.id, region=outputs["Region"], user=USER)
+            failed = sum(report.endswith(FAILED_BOOT) for report in reports if report not in earlier)
+            if waited >= LOGIN_S or failed >= LOGIN_BOOTS:
+                lines = last_lines(boots) if boots is not None and failed else []
+                raise _no_login_node(plan, outputs["ClusterName"], failed, lines)
             sleep(POLL_S)
             waited += POLL_S
-        return HeadNode(via="ssm", instance=instance, region=outputs["Region"], user=USER)
 
     def access_commands(self, plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
         """Commands to access the cluster, each with its purpose: it has no key pair and no open port."""
@@ -135,3 +154,15 @@ class PcsCluster(SlurmCluster):
         super().change_node(action, node, access)
         if action is NodeAction.REPLACE and node.instance is not None:
             instances.terminate(access.session, node.instance)
+
+
+def _no_login_node(plan: Plan, cluster: str, failed: int, lines: list[str]) -> DeploymentFailedError:
+    """Why the login node is not there, with the last lines of its newest failed boot."""
+    why = f"{failed} login nodes failed to boot" if failed > 1 else f"no login node is ready after {spoken(LOGIN_S)}"
+    shown = "".join(f"\n  {line}" for line in ("the last lines of the newest failed boot:", *lines)) if lines else ""
+    command = f"aws pcs get-compute-node-group --region {plan.place.region} --cluster-identifier {cluster}"
+    hint = (
+        f"PCS starts new login nodes without end, and each is billed: slipway down {plan.cluster_name} removes them;"
+        f" {command} --compute-node-group-identifier {LOGIN} shows the state of the group"
+    )
+    return DeploymentFailedError(f"{cluster}: {why}{shown}", hint=hint)

@@ -29,6 +29,7 @@ from launcher.rendering.node import (
     boot_reports,
     efa_check,
     is_nvidia,
+    login_boots_uri,
     metrics_script,
     node_arguments,
     node_script,
@@ -138,7 +139,10 @@ def _login(plan: Plan, names: ClusterNames) -> GroupContext:
         placement_group=False,
         reservation_id=None,
         volume_gib=sizing.HEAD_ROOT_GIB,
-        instance_arguments=_mounts(names),
+        instance_arguments=(
+            *_mounts(names),
+            *(() if names.word_uri is None else (f"--reports={login_boots_uri(names.word_uri)}",)),
+        ),
         node_arguments=(),
     )
 

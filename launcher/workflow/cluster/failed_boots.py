@@ -15,6 +15,23 @@ from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
 
+LINES = 5
+FAILED_BOOT = "-failed.txt"
+"""The end of the keys of failed boots (templates/slurm/report_boot.sh)."""
+
+
+def last_lines(boots: Objects) -> list[str]:
+    """The last lines of the newest failed boot among the reports of nodes; empty without one.
+
+    Raises:
+        AwsError: the store does not answer.
+    """
+    failed = [report for report in boots.list_objects() if report.key.endswith(FAILED_BOOT)]
+    if not failed:
+        return []
+    text = boots.read(max(failed, key=lambda report: report.key).key).decode(errors="replace")
+    return [line for line in text.splitlines() if line.strip()][-LINES:]
+
 
 def failed_boots(submission: Submission, environment: Mapping[str, str]) -> str:
     """What the guard wrote since the job was submitted; empty if it stopped none, or nothing is known."""

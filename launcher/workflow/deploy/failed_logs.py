@@ -14,6 +14,7 @@ from launcher.model.monitoring import BOOTS_FOLDER, GUARD_FOLDER, JOBS_PREFIX, W
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import STORE_STACK, TRAINING_STACK, stack_name
+from launcher.workflow.cluster.failed_boots import LINES, last_lines
 
 GROUPS = {
     "AWS::SageMaker::Endpoint": "/aws/sagemaker/Endpoints/{name}",
@@ -25,9 +26,6 @@ STREAMS = {"AWS::SageMaker::Cluster": "LifecycleConfig/"}
 """How the streams of what did not start begin: HyperPod's health agent writes to the same group (SageMaker developer
 guide, "SageMaker HyperPod health-monitoring agent")."""
 NODE_GROUP = "AWS::EKS::Nodegroup"
-LINES = 5
-FAILED_BOOT = "-failed.txt"
-"""The end of the keys of failed boots (templates/slurm/report_boot.sh)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +72,4 @@ class FailedLogs:
         if stack is None or uri is None:
             return []
         folder = f"{GUARD_FOLDER}/{stack.id.split('/')[2]}/{WORD_FOLDER}/{BOOTS_FOLDER}"
-        boots = Objects.at(self.session, f"{uri.rstrip('/')}/{folder}")
-        failed = [boot for boot in boots.list_objects() if boot.key.endswith(FAILED_BOOT)]
-        if not failed:
-            return []
-        text = boots.read(max(failed, key=lambda boot: boot.key).key).decode(errors="replace")
-        return [line for line in text.splitlines() if line.strip()][-LINES:]
+        return last_lines(Objects.at(self.session, f"{uri.rstrip('/')}/{folder}"))
