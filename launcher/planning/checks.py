@@ -297,7 +297,7 @@ def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield _of_many(types)("not-offered", "target.region", message, f"it is offered in {places}")
     if target.az_id is not None:
         yield from _zone(request, target.az_id, catalog)
-        for name in types:
+        for name in (*types, *(name for name in target.fallback_types if name in catalog.instance_types)):
             yield from _zone_of_type(name, target.az_id, catalog)
 
 
@@ -316,13 +316,25 @@ def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Findin
 
 
 def _zone_of_type(name: str, az_id: str, catalog: Catalog) -> Iterator[Finding]:
-    """A warning for a zone without the type: the catalog has the zones of one day, and AWS adds some."""
-    region = catalog.region_of_az(az_id)
-    zones = [zone for zone in catalog.instance_types[name].az_ids if catalog.region_of_az(zone) == region]
-    if region is not None and zones and az_id not in zones:
-        message = f"the catalog knows {name} in {', '.join(zones)} of {region}, not in {az_id}"
+    zones = other_zones(name, az_id, catalog)
+    if zones:
         hint = f"target.az_id: {zones[0]}; slipway doctor FILE asks AWS for the zones of this account"
-        yield warning("zone-not-offered", "target.az_id", message, hint)
+        yield warning("zone-not-offered", "target.az_id", zone_text(name, az_id, zones), hint)
+
+
+def other_zones(name: str, az_id: str, catalog: Catalog) -> tuple[str, ...]:
+    """The zones of a region with a type if the catalog does not know the type in this one of its zones; else empty.
+
+    The catalog has the zones of one day, and AWS adds some: a reason for a warning only.
+    """
+    region = catalog.region_of_az(az_id)
+    zones = tuple(zone for zone in catalog.instance_types[name].az_ids if catalog.region_of_az(zone) == region)
+    return () if region is None or az_id in zones else zones
+
+
+def zone_text(name: str, az_id: str, zones: Sequence[str]) -> str:
+    """The zones that the catalog knows for a type, and the one that it does not."""
+    return f"the catalog knows {name} in {', '.join(zones)}, not in {az_id}"
 
 
 def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:

@@ -54,6 +54,12 @@ class TestExisting:
         assert message in finding.message
         assert finding.hint
 
+    def test_subnet_in_zone_without_type_warns_with_offering_zones(self, findings_of):
+        (finding,) = findings_of(existing(), instance_type="trn1.32xlarge")
+        assert (finding.code, finding.path) == ("zone-not-offered", "network.subnet_ids")
+        assert finding.message.endswith("the catalog knows trn1.32xlarge in use2-az3, not in use2-az1")
+        assert "name a subnet in use2-az3" in finding.hint
+
     @pytest.mark.parametrize("name, several", [("p5.48xlarge", True), ("g6.4xlarge", False), ("g5.xlarge", False)])
     def test_public_subnet_reason_names_several_cards_only_for_such_types(self, findings_of, name, several):
         (finding,) = findings_of(existing(public_addresses=True), instance_type=name)

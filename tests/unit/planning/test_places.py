@@ -27,8 +27,13 @@ class TestZone:
         target = {"instance_type": name, "region": region, "az_id": az_id, "nodes": 1}
         (finding,) = findings(catalog, "zone-not-offered", target=target)
         assert finding.level is Level.WARNING
-        assert f"{name} in {offered} of {region}, not in {az_id}" in finding.message
+        assert f"{name} in {offered}, not in {az_id}" in finding.message
         assert offered.split(", ")[0] in finding.hint
+
+    def test_zone_without_fallback_type_warns_with_offering_zones(self, catalog):
+        target = {"instance_type": "g5.xlarge", "fallback_types": ["trn1.2xlarge"], "region": "us-east-2", "nodes": 1}
+        (finding,) = findings(catalog, "zone-not-offered", target={**target, "az_id": "use2-az1"})
+        assert "trn1.2xlarge in use2-az3, not in use2-az1" in finding.message
 
     def test_zone_with_type_gives_no_warning(self, catalog):
         target = {"instance_type": "p5en.48xlarge", "region": "us-east-1", "az_id": "use1-az2", "nodes": 1}
