@@ -7,6 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
+from infra.parts.node_policy import lending_statement
 from infra.parts.vpc_access import describe_network
 
 SERVICE_POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
@@ -22,6 +23,16 @@ def _report(namespace: str) -> iam.PolicyStatement:
         resources=["*"],
         conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
     )
+
+
+def _lend(key_arn: str) -> list[iam.PolicyStatement]:
+    """Permissions to grant the key of the root volumes to SageMaker, for the start of every further instance.
+
+    Developer guide, "Customer managed AWS KMS key encryption for SageMaker HyperPod": UpdateCluster,
+    BatchAddClusterNodes and UpdateClusterSoftware use the execution role's permissions.
+    """
+    found = iam.PolicyStatement(sid="DescribeKey", actions=["kms:DescribeKey"], resources=[key_arn])
+    return [lending_statement(key_arn), found]
 
 
 class HyperPodRole(Construct):
@@ -45,11 +56,13 @@ class HyperPodRole(Construct):
         eks_arn: str | None = None,
         session_log_arn: str | None = None,
         named_arn: str | None = None,
+        kms_key_arn: str | None = None,
     ) -> None:
         """`node_policy` None: jobs have their own role.
 
         `namespace` None: nodes report no metrics. `eks_arn` is None with Slurm; `session_log_arn` None: sessions are
-        not logged; `named_arn` is used unchanged, None: a role is created.
+        not logged; `named_arn` is used unchanged, None: a role is created; `kms_key_arn` encrypts root volumes, None: a
+        key that AWS owns.
         """
         super().__init__(scope, id_)
         if named_arn is not None:
@@ -71,6 +84,7 @@ class HyperPodRole(Construct):
                         *self._interfaces(subnet_id, security_group_ids),
                         *([] if namespace is None else [_report(namespace)]),
                         *([] if eks_arn is None else self._of_nodes(subnet_id, eks_arn)),
+                        *([] if kms_key_arn is None else _lend(kms_key_arn)),
                     ]
                 )
             },

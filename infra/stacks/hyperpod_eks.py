@@ -179,6 +179,7 @@ class HyperPodEksStack(ClusterStack):
             eks_arn=self.control.resource.attr_arn,
             session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
             named_arn=plan.request.security.roles.nodes,
+            kms_key_arn=plan.request.storage.kms_key_arn,
         )
         names = ClusterNames(
             subnet_id=self._network.subnet_id,

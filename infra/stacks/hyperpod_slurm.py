@@ -92,6 +92,7 @@ class HyperPodStack(ClusterStack):
             namespace=nodes_namespace(plan.cluster_name),
             session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
             named_arn=plan.request.security.roles.nodes,
+            kms_key_arn=plan.request.storage.kms_key_arn,
         )
         names = ClusterNames(
             subnet_id=network.subnet_id,

@@ -248,3 +248,12 @@ def trial_launch(placed, *, reserved):
 @pytest.mark.parametrize("reserved", [False, True], ids=["open", "targeted"])
 def test_deployer_policies_allow_trial_launch_in_reservation_and_placement_group(account, reserved):
     assert refused(TargetKind.EC2, trial_launch(placed=True, reserved=reserved), account) == []
+
+
+@pytest.mark.parametrize("account", [FREE, BOUND], ids=["free", "bounded"])
+def test_endpoint_policies_allow_grants_of_volume_key_only_for_aws_resources(account):
+    """CreateEndpoint needs kms:CreateGrant where its configuration names a key (SageMaker API permissions)."""
+    key = f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    granted = ("kms:CreateGrant", key, {"GrantIsForAWSResource": "true"})
+    other = ("kms:CreateGrant", key, {"GrantIsForAWSResource": "false"})
+    assert refused(TargetKind.SAGEMAKER_ENDPOINT, [("kms:DescribeKey", key, {}), granted, other], account) == [other]

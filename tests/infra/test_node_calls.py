@@ -95,6 +95,13 @@ def boot_calls(store, plan):
     yield "kms:GenerateDataKey", KEY, VIA_S3
 
 
+def volume_calls():
+    """What SageMaker does with the execution role for a root volume's key (developer guide, smcluster-cmk)."""
+    via = {"ViaService": f"sagemaker.{REGION}.amazonaws.com"}
+    yield "kms:CreateGrant", KEY, {**via, "GrantIsForAWSResource": "true"}
+    yield "kms:DescribeKey", KEY, via
+
+
 def pulls():
     yield "ecr:GetAuthorizationToken", "*", {}
     for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"):
@@ -124,6 +131,8 @@ def calls(kind, service, store, plan):
         yield from (*boot_calls(store, plan), *pulls())
     elif kind != "hyperpod-eks":
         yield from (*job_calls(store, plan), *(() if kind in WITHOUT_IMAGES else pulls()))
+    if kind.startswith("hyperpod") and service == "sagemaker.amazonaws.com":
+        yield from volume_calls()
     if kind in ("parallelcluster", "pcs"):
         yield from boot_calls(store, plan)
     if kind == "ec2":
