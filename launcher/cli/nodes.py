@@ -74,7 +74,7 @@ def _change(name: str, action: NodeAction, node: str, *, yes: bool, dry_run: boo
         return
     output.say(*lines)
     confirm(f"{action} {planned.node.name}", yes=yes)
-    carry_out(name, folder, os.environ, planned)
+    carry_out(name, folder, os.environ, planned, output.talking())
     if json:
         output.document(answer.action_document(planned, done=True))
     else:

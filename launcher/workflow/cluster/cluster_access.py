@@ -8,11 +8,16 @@ from launcher.aws import instances
 from launcher.aws.session import Session
 from launcher.model.cluster_nodes import ClusterNode, NodeInstance, NodeUse
 from launcher.model.plan import Plan
+from launcher.model.stages import Notify
 from launcher.records.submission import HeadNode
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.shell import Shell
 from launcher.submit.slurm_nodes import SlurmNode
 from launcher.targets.registry import target_of
+
+
+def _silent(_: str) -> None:
+    """Report nothing: reads of a cluster do not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,7 @@ class ClusterAccess:
 
     `outputs` are those of its training stack, empty if Slipway did not deploy it, and `session` is that of its account
     or sandbox. `placed` names the instance of each node of a sandbox, where all nodes have this computer's address.
+    `notify` receives what a change of a node waits for.
     """
 
     plan: Plan
@@ -31,6 +37,7 @@ class ClusterAccess:
     shell: Callable[[], AbstractContextManager[Shell]]
     api: Callable[[], AbstractContextManager[Connection]]
     placed: Callable[[], Mapping[str, str]]
+    notify: Notify = _silent
 
 
 def ec2_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:

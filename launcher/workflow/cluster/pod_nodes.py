@@ -13,6 +13,7 @@ from launcher.model.cluster_nodes import (
     without_health_checks,
 )
 from launcher.model.errors import DeploymentFailedError
+from launcher.model.stages import stage
 from launcher.model.units import spoken
 from launcher.submit.kubernetes import cluster_nodes
 from launcher.submit.kubernetes.connection import Connection
@@ -78,18 +79,27 @@ def change(
         cluster_nodes.drain(connection, node.name)
         if action is NodeAction.DRAIN:
             return
-        _await_end(connection, node, sleep)
+        _await_end(connection, node, access, sleep)
     act()
 
 
-def _await_end(connection: Connection, node: ClusterNode, sleep: Callable[[float], None]) -> None:
+def _await_end(
+    connection: Connection, node: ClusterNode, access: ClusterAccess, sleep: Callable[[float], None]
+) -> None:
+    remaining = cluster_nodes.evictable(connection, node.name)
+    if not remaining:
+        return
     waited = 0.0
-    while remaining := cluster_nodes.evictable(connection, node.name):
-        if waited >= DRAIN_S:
+    subject = f"waiting for the pods of {node.name} to save and end, at most {spoken(DRAIN_S)}"
+    with stage(access.notify, subject) as waiting:
+        while remaining:
             names = ", ".join(pod["metadata"]["name"] for pod in remaining)
-            raise DeploymentFailedError(
-                f"pods of {node.name} have not ended after {spoken(DRAIN_S)}: {names}; the node is only drained",
-                hint="a PodDisruptionBudget or a long grace period holds them; run it again once they have ended",
-            )
-        sleep(POLL_S)
-        waited += POLL_S
+            waiting.now(f"{len(remaining)} left: {names}")
+            if waited >= DRAIN_S:
+                raise DeploymentFailedError(
+                    f"pods of {node.name} have not ended after {spoken(DRAIN_S)}: {names}; the node is only drained",
+                    hint="a PodDisruptionBudget or a long grace period holds them; run it again once they have ended",
+                )
+            sleep(POLL_S)
+            waited += POLL_S
+            remaining = cluster_nodes.evictable(connection, node.name)

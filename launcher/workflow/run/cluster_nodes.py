@@ -10,6 +10,7 @@ from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, No
 from launcher.model.enums import TargetKind
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.money import CENT
+from launcher.model.stages import Notify
 from launcher.model.units import HOUR_S
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
@@ -95,10 +96,12 @@ def _named(text: str, name: str, node: ClusterNode) -> str:
     return text.replace("NAME", name).replace("NODE", node.name)
 
 
-def carry_out(name: str, folder: RunFolder, environment: Mapping[str, str], planned: PlannedAction) -> None:
-    """Carry out an action, and note it in the run's events."""
+def carry_out(
+    name: str, folder: RunFolder, environment: Mapping[str, str], planned: PlannedAction, notify: Notify
+) -> None:
+    """Carry out an action, report what it waits for, and note it in the run's events."""
     with cluster_access(name, folder, environment) as access:
-        cluster_of(access.plan).change_node(planned.action, planned.node, access)
+        cluster_of(access.plan).change_node(planned.action, planned.node, replace(access, notify=notify))
     node = planned.node
     folder.append_event("node-changed", action=planned.action.value, node=node.name, instance=node.instance)
 

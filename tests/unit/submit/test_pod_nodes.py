@@ -95,12 +95,12 @@ def test_node_is_idle_since_the_end_of_the_last_job():
     assert read.idle_since == datetime(2026, 11, 28, 12, 30, tzinfo=UTC)
 
 
-def access(api):
+def access(api, notify=lambda _: None):
     @contextmanager
     def opened():
         yield api
 
-    return SimpleNamespace(api=opened)
+    return SimpleNamespace(api=opened, notify=notify)
 
 
 def known(job="job-1"):
@@ -122,6 +122,20 @@ def test_replacement_waits_until_pods_have_saved_and_ended():
     evicted = [path for method, path in api.asked if path.endswith("/eviction")]
     assert evicted == ["/api/v1/namespaces/slipway/pods/job-1-0/eviction"]
     assert ("PATCH", "/api/v1/nodes/n1") in api.asked
+
+
+@pytest.mark.parametrize("job, reported", [("job-1", 1), (None, 0)])
+def test_reboot_reports_at_once_that_it_waits_only_for_pods_that_run(job, reported):
+    lines, pods = [], [pod()] if job else []
+    api = Api([node()], pods)
+
+    def sleep(_):
+        lines.append("slept")
+        pods[0]["status"]["phase"] = "Succeeded"
+
+    pod_nodes.change(NodeAction.REBOOT, known(job), access(api, lines.append), lambda: None, sleep=sleep)
+    expected = ["waiting for the pods of n1 to save and end, at most 15 min", "slept"]
+    assert lines == expected * reported
 
 
 def test_pod_not_ending_in_time_leaves_the_instance_unchanged():
