@@ -134,7 +134,7 @@ def resolve_serving(
     findings = checks.check(request, serve, catalog, bedrock, today)
     hosted = checks.on_bedrock(serve, catalog, bedrock)
     model = model_of(serve, catalog)
-    findings += _format_findings(serve, model, facts)
+    findings += _format_findings(request.name, serve, model, facts)
     stopped = any(finding.level is Level.ERROR for finding in findings)
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
     estimates = {name: entry.estimates for name, entry in choices.items() if entry.estimates}
@@ -169,7 +169,9 @@ def resolve_serving(
     )
 
 
-def _format_findings(serve: ServingWorkload, model: ServedModel | None, facts: ServingFacts) -> Iterator[Finding]:
+def _format_findings(
+    name: str, serve: ServingWorkload, model: ServedModel | None, facts: ServingFacts
+) -> Iterator[Finding]:
     """Findings on a number format that the model has no weights in, or that needs more memory than published."""
     path = f"{checks.PATH}.precision"
     if model is None:
@@ -185,7 +187,7 @@ def _format_findings(serve: ServingWorkload, model: ServedModel | None, facts: S
     if serve.weight_format is ServingPrecision.INT4:
         given = "" if published is serve.weight_format else "; the weights that you serve must be in 4 bits already"
         message = f"no published row of vLLM with 4-bit integers: the range is wide towards slow kernels{given}"
-        yield warning("int4-unmeasured", path, message, "measure before you commit: slipway endpoint load NAME")
+        yield warning("int4-unmeasured", path, message, f"measure before you commit: slipway endpoint load {name}")
     if published not in (None, ServingPrecision.BF16) and serve.precision is ServingPrecision.BF16:
         sizes = [weights_gb(model, precision) / GB_PER_GIB for precision in (serve.weight_format, published)]
         message = (

@@ -180,7 +180,9 @@ def _measure(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     """The verdict if the difference is smaller than the error of the estimates."""
     text = f"Too close to call: {_month(sides, instance, choice)} a month on {NAMES[choice]}"
     text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
-    flips = (*_turns(sides, instance), "a load test: slipway endpoint load NAME stores the result for later quotes")
+    name = next(side.plan.name for side in (sides.neuron, sides.gpu, sides.hosted) if side is not None)
+    load_test = f"a load test: slipway endpoint load {name} stores the result for later quotes"
+    flips = (*_turns(sides, instance), load_test)
     return Verdict(
         choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(sides, instance, choice)), flips=flips
     )

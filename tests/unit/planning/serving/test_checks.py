@@ -186,6 +186,7 @@ def test_weights_of_config_json_have_its_format(stated, planned, precision, code
     assert priced.request.workload.serve.precision == precision
     about = {"published-format", "unknown-format", "int4-unmeasured"}
     assert {finding.code for finding in priced.findings} & about == ({code} if code else set())
+    assert not any("NAME" in finding.hint for finding in priced.findings)
     assert code != "unknown-format" or any(stated in finding.message for finding in priced.findings)
 
 
