@@ -92,15 +92,7 @@ def run(
     else:
         output.say(f"would {'write' if earlier is None else 'replace'} {path}")
     try:
-        launch(
-            path,
-            sandbox=sandbox,
-            yes=yes,
-            dry_run=dry_run,
-            json=json,
-            max_usd=max_usd,
-            max_price_age=max_price_age,
-        )
+        launch(path, sandbox=sandbox, yes=yes, dry_run=dry_run, json=json, max_usd=max_usd, max_price_age=max_price_age)
     except DeclinedError:
         kept = False
         raise
