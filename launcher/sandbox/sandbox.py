@@ -233,13 +233,14 @@ class Sandbox:
         return tuple(self._call("jobs", cluster=cluster))
 
     def running_jobs(self) -> tuple[str, ...]:
-        """The waiting and running jobs as text, each with its cluster."""
-        return tuple(
+        """The waiting and running jobs as text, each with its cluster if it has one."""
+        scheduled = tuple(
             f"{job['name']} on {cluster}"
             for cluster in self.clusters()
             for job in self.jobs(cluster)
             if not state_of(job["state"]).final
         )
+        return (*scheduled, *self._call("jobs_without_scheduler"))
 
     def s3_requests(self) -> tuple[S3Request, ...]:
         """All requests to its S3 so far, oldest first."""

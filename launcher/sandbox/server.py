@@ -174,6 +174,7 @@ class Server:
             "busy": self._busy,
             "entry": lambda args: self._instances.entry(args["instance"]),
             "jobs": self._jobs,
+            "jobs_without_scheduler": lambda _: [*self._instances.running_jobs(), *self._training.running_jobs()],
             "stacks": lambda _: self._stacks(),
             "end": lambda _: self._end(),
         }

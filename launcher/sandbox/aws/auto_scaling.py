@@ -333,6 +333,11 @@ class Groups:
         """Whether a cluster's name is that of a group."""
         return any(name == group_name for _, group_name in self._groups)
 
+    def running_jobs(self) -> list[str]:
+        """The waiting and running jobs as text: a group has instances while its job needs some."""
+        with self._lock:
+            return [f"the job on {group.name}" for group in self._groups.values() if group.desired or group.members]
+
     def documents(self) -> list[dict[str, Any]]:
         """Every group as the sandbox shows a cluster."""
         with self._lock:

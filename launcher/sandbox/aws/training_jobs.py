@@ -99,6 +99,10 @@ class TrainingJobs:
         listed = [job for (where, _), job in self._jobs.items() if where == region]
         return sorted(listed, key=lambda job: job.created, reverse=True)
 
+    def running_jobs(self) -> list[str]:
+        """The waiting and running jobs as text."""
+        return [f"training job {job.name_of_job}" for job in self._jobs.values() if not job.over]
+
     def delete(self, region: str, name: str) -> None:
         """Delete a job that has ended."""
         if not self.find(region, name).over:

@@ -115,8 +115,9 @@ def run(client, instance, line):
     return shown
 
 
-def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, group):
+def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, group, world_sandbox):
     create("alive")
+    assert "the job on alive" not in world_sandbox.running_jobs()
     scaling = client("autoscaling")
     hooks = scaling.describe_lifecycle_hooks(AutoScalingGroupName="alive")["LifecycleHooks"]
     assert [(hook["LifecycleHookName"], hook["HeartbeatTimeout"]) for hook in hooks] == [("save", 30)]
@@ -131,6 +132,7 @@ def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, g
 
     assert until(seen) == [instance, "job-1"]
     assert run(client, instance, "exit 3")["ResponseCode"] == 3
+    assert "the job on alive" in world_sandbox.running_jobs()
     scaling.set_desired_capacity(AutoScalingGroupName="alive", DesiredCapacity=0)
     until(lambda: group("alive")["Instances"][0]["LifecycleState"] == "Terminating:Wait")
     scaling.complete_lifecycle_action(
@@ -140,6 +142,7 @@ def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, g
         LifecycleActionResult="CONTINUE",
     )
     until(lambda: not group("alive")["Instances"])
+    assert "the job on alive" not in world_sandbox.running_jobs()
     (reservation,) = client("ec2").describe_instances(InstanceIds=[instance])["Reservations"]
     assert reservation["Instances"][0]["State"]["Name"] == "terminated"
 

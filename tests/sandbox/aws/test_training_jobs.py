@@ -184,6 +184,7 @@ def test_training_job_waiting_for_capacity_can_be_stopped(create, client, world_
     try:
         create("waiting")
         assert until("waiting", "Pending")["TrainingJobStatus"] == "InProgress"
+        assert "training job waiting" in world_sandbox.running_jobs()
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
         description = until("waiting", "Stopped")
     finally:
@@ -193,11 +194,13 @@ def test_training_job_waiting_for_capacity_can_be_stopped(create, client, world_
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
 
 
-def test_stopped_training_job_signals_containers_first(create, client, until, printed):
+def test_stopped_training_job_signals_containers_first(create, client, world_sandbox, until, printed):
     create("stopped", "wait")
     printed("stopped")
+    assert "training job stopped" in world_sandbox.running_jobs()
     client("sagemaker").stop_training_job(TrainingJobName="stopped")
     assert until("stopped", "Stopped")["SecondaryStatus"] == "Stopped"
+    assert "training job stopped" not in world_sandbox.running_jobs()
     assert [line for _, line in printed("stopped", 2)] == ["waits", "told"]
 
 
