@@ -21,7 +21,8 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     SageMaker generates the id in a cluster's ARN, so the stack's tags identify the cluster.
     """
     region, name = Stack.of(scope).region, cluster_name(plan)
-    continuous = replaces_failed_starts(plan.place.option, pods=target_of(plan.place.target).pods)
+    pods, keyed = target_of(plan.place.target).pods, plan.request.storage.kms_key_arn is not None
+    continuous = replaces_failed_starts(plan.place.option, pods=pods, keyed=keyed)
     reasons = ["sagemaker:DescribeClusterEvent", "sagemaker:ListClusterEvents"] if continuous else []
     stop = iam.PolicyStatement(
         sid="StopWorkers",

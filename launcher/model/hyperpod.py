@@ -21,9 +21,13 @@ ADDED_A_CALL = 50
 """Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
 
 
-def replaces_failed_starts(option: PurchaseOption, *, pods: bool) -> bool:
-    """Whether a cluster has `NodeProvisioningMode: Continuous`: with EKS (`pods`) always, with Slurm for spot only."""
-    return pods or option is PurchaseOption.SPOT
+def replaces_failed_starts(option: PurchaseOption, *, pods: bool, keyed: bool) -> bool:
+    """Whether a cluster has `NodeProvisioningMode: Continuous`: always with EKS (`pods`), with Slurm if AWS needs it.
+
+    HyperPod needs the mode for spot, and for root volumes with a key of the account (`keyed`; developer guide,
+    "Customer managed AWS KMS key encryption for SageMaker HyperPod", read 2026-11-29).
+    """
+    return pods or keyed or option is PurchaseOption.SPOT
 
 
 def ml_name(instance_type: str) -> str:

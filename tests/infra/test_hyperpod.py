@@ -148,6 +148,8 @@ class TestFileSystem:
         assert (data["DataRepositoryPath"], data["FileSystemPath"]) == ("s3://corpus-of-the-team/tokens", "/data")
         volume = groups(pod)["workers"]["InstanceStorageConfigs"][1]["EbsVolumeConfig"]
         assert volume == {"RootVolume": True, "VolumeKmsKeyId": pod.plan.request.storage.kms_key_arn}
+        # AWS accepts a key only in this mode.
+        assert cluster(pod)["NodeProvisioningMode"] == "Continuous"
 
 
 class TestScripts:

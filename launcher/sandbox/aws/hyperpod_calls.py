@@ -25,7 +25,8 @@ from moto.sagemaker.responses import SageMakerResponse
 from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.sandbox.aws import hyperpod_events
 from launcher.sandbox.aws.hyperpod import PodCluster, end
-from launcher.sandbox.cluster.hyperpod_eks_request import CONTINUOUS, eks_name
+from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
+from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.specification import ClusterFailedError
 

@@ -15,7 +15,7 @@ from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
 from moto.sagemaker.models import ClusterNode
 
 from launcher.sandbox.aws.hyperpod import PodCluster
-from launcher.sandbox.cluster.hyperpod_eks_request import CONTINUOUS
+from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 
 _RESOURCE = "Instance"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from launcher.aws.api_shape import complaints
 from launcher.sandbox.cluster.hyperpod_request import (
+    CONTINUOUS,
     Account,
     file_problems,
     instance_problems,
@@ -24,7 +25,6 @@ _OF_A_GROUP = ("InstanceType", "LifeCycleConfig")
 MAX_GROUPS = 20
 OLDEST, NEWEST = (1, 30), (1, 35)
 """The oldest and newest version of Kubernetes that HyperPod supports (2026-10)."""
-CONTINUOUS = "Continuous"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,4 +117,4 @@ def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Pr
         if len(zones) > 1:
             yield Problem(path=path, message=f"a group is in one zone, got {', '.join(sorted(zones))}")
         yield from instance_problems(request, group, account.aws, path)
-        yield from file_problems(group, account, path)
+        yield from file_problems(request, group, account, path)

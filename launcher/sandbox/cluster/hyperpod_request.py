@@ -24,6 +24,8 @@ _UNUSED = ("ImageId", "OnStartDeepHealthChecks")
 _USABLE = ("Scheduled", "Active")
 """States of a training plan in which clusters can use its instances."""
 _PREFIX = "ml."
+CONTINUOUS = "Continuous"
+"""The `NodeProvisioningMode` in which instances start one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Pr
         if group["InstanceCount"] < 1:
             yield Problem(path=f"{path}.InstanceCount", message=f"got {group['InstanceCount']}, allowed: 1 and more")
         yield from instance_problems(request, group, account.aws, path)
-        yield from file_problems(group, account, path)
+        yield from file_problems(request, group, account, path)
 
 
 def instance_problems(
@@ -190,13 +192,19 @@ def _against(
             yield f"the training plan is in {bought.zone_id}, the subnet in {subnet.zone_id}"
 
 
-def file_problems(group: Mapping[str, Any], account: Account, path: str) -> Iterator[Problem]:
-    """Problems of files: a script must exist in S3, and file systems must be mountable."""
+def file_problems(
+    request: Mapping[str, Any], group: Mapping[str, Any], account: Account, path: str
+) -> Iterator[Problem]:
+    """Problems of files: a script must exist in S3, file systems must be mountable, and keys usable."""
     script = script_place(group)
     if script is None or not account.aws.has_object(*script):
         uri = f"s3://{'/'.join(script)}" if script else "that it names"
         yield Problem(path=f"{path}.LifeCycleConfig", message=f"no object {uri}")
     for storage in group.get("InstanceStorageConfigs", []):
+        if "VolumeKmsKeyId" in storage.get("EbsVolumeConfig", {}) and request.get("NodeProvisioningMode") != CONTINUOUS:
+            # Developer guide, customer managed keys of HyperPod (2026-11).
+            message = f"a customer managed key needs NodeProvisioningMode {CONTINUOUS}"
+            yield Problem(path=f"{path}.InstanceStorageConfigs", message=message)
         name = storage.get("FsxLustreConfig", {}).get("DnsName")
         if name is not None and name not in account.file_systems:
             yield Problem(path=f"{path}.InstanceStorageConfigs", message=f"no file system {name}")

@@ -54,7 +54,9 @@ def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         "hyperpod/cluster.yaml.j2",
         cluster_name=cluster_name(plan),
         groups=_groups(plan, instances[plan.place.instance_type]),
-        continuous=replaces_failed_starts(plan.place.option, pods=False),
+        continuous=replaces_failed_starts(
+            plan.place.option, pods=False, keyed=plan.request.storage.kms_key_arn is not None
+        ),
         ami=plan.request.target.ami,
         role_arn=names.role_arn or "",
         subnet_id=names.subnet_id,

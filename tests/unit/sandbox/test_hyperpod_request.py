@@ -54,6 +54,8 @@ def test_training_plan_limits_the_instances(name):
     assert any("the window of its training plan" in reason for reason in spec.left_out)
 
 
+KEYED = {"RootVolume": True, "VolumeKmsKeyId": f"arn:aws:kms:{REGION}:123456789012:key/1234abcd"}
+"""A root volume with a key of the account."""
 ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
 """A file system that is not there."""
 
@@ -82,6 +84,10 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
                 {"InstanceStorageConfigs": [{"FsxLustreConfig": {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}}]}
             ),
             "no file system fs-00000002.fsx.test",
+        ),
+        (
+            request_with({"InstanceStorageConfigs": [{"EbsVolumeConfig": KEYED}]}),
+            "a customer managed key needs NodeProvisioningMode Continuous",
         ),
         (request_with(on_plan("none")), "no training plan arn:aws:sagemaker:us-east-2:123456789012:training-plan/none"),
         (request_with(on_plan("small")), "needs 2 instances, the training plan has 1"),
