@@ -11,7 +11,7 @@ from pathlib import Path
 from launcher.agent import safe_json
 from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt_state
 from launcher.agent.exits import OUT_OF_TIME
-from launcher.aws import auto_scaling, instances
+from launcher.aws import auto_scaling, instances, log_groups
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
@@ -37,6 +37,8 @@ from launcher.workflow.cluster.reach import sandbox_of
 LOG = "log.txt"
 FILES, ENDED, BOOTS = "files", "ended", "boots"
 """Below a job's folder in the store: what instances fetch, how each of them ended, and the ends of failed boots."""
+FAILED_START, LINES = "the start of the job failed with exit code", 5
+"""What the last lines of a failed start contain (templates/ec2/user_data.sh.j2), and how many lines a reason has."""
 POLL_S, POLL_HERE_S = 10.0, 0.5
 USER = "root"
 """The owner of a job's processes: the instance exists for the job alone."""
@@ -121,7 +123,7 @@ class InstanceJobs:
             if not ended:
                 state, word, reason = self._running(own, active=active)
                 return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=nodes, attempt=None)
-        state, word, reason, code = self._final(life)
+        state, word, reason, code = self._final(job, life)
         attempt = None
         if code is not None:
             attempt = Attempt(
@@ -157,7 +159,7 @@ class InstanceJobs:
         """Whether all instances have stored their last files."""
         return len(self.channel.list_objects(below=f"{ENDED}/")) >= nodes
 
-    def _final(self, life: AttemptState | None) -> tuple[JobState, str, str, int | None]:
+    def _final(self, job: Submitted, life: AttemptState | None) -> tuple[JobState, str, str, int | None]:
         """How a job ended whose instances end: its state, a word, the reason, and the exit code if it is known."""
         if life is not None and life.completed and life.failed is None:
             return JobState.COMPLETED, "stopped at its budget" if life.stopped else "completed", "", 0
@@ -178,7 +180,18 @@ class InstanceJobs:
                 f"{number_of(len(boots), 'instance')} could not start the job; the last:\n{lines}",
                 1,
             )
+        logged = () if life is not None else self._unstored_start(job)
+        if logged:
+            reason = "\n".join(
+                ("an instance could not start the job, and did not reach the store; its lines:", *logged)
+            )
+            return JobState.FAILED, "failed", reason, 1
         return JobState.CANCELLED, "stopped", "", None
+
+    def _unstored_start(self, job: Submitted) -> tuple[str, ...]:
+        """The last lines in the log group of an instance whose start failed; empty if none reports a failed start."""
+        lines = log_groups.newest_lines(self.session, f"{self.group}-instances", LINES, streams=f"{job.job}/")
+        return lines if any(FAILED_START in line for line in lines) else ()
 
     def find(self, key: str, folder: str) -> Submitted | None:
         """The job that an earlier submission started, by its name; None if the submission started none."""

@@ -56,12 +56,12 @@ def boot(tmp_path, catalog):
     script = tmp_path / "user-data"
     script.write_text(user_data(plan, names))
 
-    def run(instance, **variables):
+    def run(instance, code=3, **variables):
         root, calls, bucket = tmp_path / instance, tmp_path / f"{instance}.calls", tmp_path / "s3"
         environment = {"SLIPWAY_ROOT": str(root), "CALLS": str(calls), "BUCKET": str(bucket), "INSTANCE": instance}
         environment |= {"PATH": f"{programs}:{os.environ['PATH']}", **variables}
         done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 3, done.stdout + done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
         scaling = [line.split()[1] for line in calls.read_text().splitlines() if line.startswith("autoscaling")]
         return scaling, [path.read_text() for path in bucket.rglob("start-failed-*.json")]
 
@@ -102,3 +102,29 @@ def test_start_without_room_for_its_log_ends_instance_and_reports_last_lines(boo
     assert scaling == ["terminate-instance-in-auto-scaling-group"]
     (end,) = (tmp_path / "s3").rglob("i-1.txt")
     assert "no driver for this chip" in end.read_text()
+
+
+def test_image_without_python_reports_its_last_lines_to_log_group_and_guard(boot, tmp_path):
+    (tmp_path / "bin/python3").write_text("#!/bin/bash\necho 'bash: \"python3\": \\ command not found' >&2\nexit 127\n")
+    (tmp_path / "bin/python3").chmod(0o755)
+    for instance in ("i-1", "i-2"):
+        assert boot(instance, 127) == (["terminate-instance-in-auto-scaling-group"], [])
+    scaling, (message,) = boot("i-3", 127)
+    assert scaling == ["set-desired-capacity"]
+    assert 'bash: "python3": \\ command not found | slipway: ' in json.loads(message)["reason"]
+    (put,) = [line for line in (tmp_path / "i-3.calls").read_text().splitlines() if line.startswith("logs put-log")]
+    texts = [event["message"] for event in json.loads(put.partition(" --log-events ")[2])]
+    assert texts[0] == "slipway: instance i-3 of job unfit-1"
+    assert texts[1] == 'bash: "python3": \\ command not found'
+
+
+def test_instance_without_its_store_stops_group_and_leaves_last_lines_in_log_group(boot, tmp_path):
+    unreachable = AWS.replace(
+        'echo "$*" >>"$CALLS"', 'echo "$*" >>"$CALLS"\n[[ "$1" != s3 ]] || { echo "no route" >&2; exit 1; }'
+    )
+    (tmp_path / "bin/aws").write_text(unreachable)
+    assert boot("i-1", 1) == (["set-desired-capacity"], [])
+    calls = (tmp_path / "i-1.calls").read_text().splitlines()
+    (put,) = [line for line in calls if line.startswith("logs put-log-events")]
+    texts = [event["message"] for event in json.loads(put.partition(" --log-events ")[2])]
+    assert texts[1] == "no route"

@@ -1,5 +1,6 @@
 """The nodes of a job on plain instances: listed from its group, and replaced without a smaller group."""
 
+import time
 from contextlib import nullcontext
 from decimal import Decimal
 
@@ -17,14 +18,14 @@ from launcher.catalog.load import load
 from launcher.model.cluster_nodes import NodeAction, NodeFacts, NodeUse
 from launcher.model.ec2 import GROUP_OUTPUT
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
-from launcher.model.job import Submitted
+from launcher.model.job import JobState, Submitted
 from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG, RUN_TAG
 from launcher.planning.pin import pinned_plan
 from launcher.records.submission import API, HeadNode
 from launcher.targets.ec2.cluster import InstancesCluster
 from launcher.targets.sagemaker_training.cluster import SageMakerTrainingCluster
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.cluster.instance_jobs import InstanceJobs
+from launcher.workflow.cluster.instance_jobs import FAILED_START, InstanceJobs
 from tests.plans import EXAMPLES
 
 REGION, GROUP = "us-east-2", "slipway-lora"
@@ -90,6 +91,32 @@ def test_nodes_of_cluster_and_of_job_have_order_of_ranks_when_younger_instance_h
         session=access.session, group=GROUP, job_files=store, channel=store, environment={}, sessions=str
     )
     assert jobs.nodes(Submitted(job="job-1", key="job-1", folder="job-1")).names == tuple(by_id[::-1])
+
+
+def test_job_whose_instance_did_not_reach_the_store_has_failed_with_the_lines_of_its_log(access):
+    storage, logs = clients("s3", "logs")
+    storage.create_bucket(Bucket="empty", CreateBucketConfiguration={"LocationConstraint": REGION})
+    store = Objects.at(access.session, "s3://empty/jobs")
+    jobs = InstanceJobs(
+        session=access.session, group=GROUP, job_files=store, channel=store, environment={}, sessions=str
+    )
+    stopped = Submitted(job="job-0", key="job-0", folder="job-0")
+    group = f"{GROUP}-instances"
+    logs.create_log_group(logGroupName=group)
+
+    def write(stream, *lines):
+        logs.create_log_stream(logGroupName=group, logStreamName=stream)
+        events = [{"timestamp": int(time.time() * 1000), "message": line} for line in lines]
+        logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
+
+    write("job-00/i-1", "slipway: ip-1: the start of the job failed with exit code 9")
+    write("job-0/i-1", "step 1")
+    assert jobs.facts(stopped).state is JobState.CANCELLED
+    write("job-0/i-2", "Could not connect to the endpoint URL", f"slipway: ip-2: {FAILED_START} 1")
+    facts = jobs.facts(stopped)
+    assert facts.state is JobState.FAILED
+    assert "Could not connect to the endpoint URL" in facts.reason
+    assert facts.attempt.exit_code == 1
 
 
 def test_replaced_instance_keeps_group_size(access):
