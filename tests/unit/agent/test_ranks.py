@@ -195,15 +195,19 @@ def test_trainer_above_a_server_is_the_rank(process_tree, tmp_path, trainer_sign
     assert [rank.pid for rank in ranks_below(root)] == [root]
 
 
+# Prints the shell's pid itself: before its exec it is a copy of the shell, with its handlers.
+DEAF = "import os, time; print(os.getppid(), flush=True); time.sleep(60)"
+
+
 def test_shell_with_a_sigusr1_trap_above_a_deaf_trainer_is_the_rank(process_tree):
-    line = f"trap 'touch stop' USR1; {sys.executable} -c 'import time; time.sleep(60)' & echo $$; wait"
+    line = f"trap 'touch stop' USR1; {sys.executable} -c '{DEAF}' & wait"
     root, pids = process_tree("bash", "-c", line)
     assert [rank.pid for rank in ranks_below(root)] == pids == [root]
 
 
 def test_ranks_shell_with_an_exit_trap_above_a_deaf_trainer_is_not_asked(process_tree):
     """For it, bash catches every signal that would end it."""
-    line = f"trap 'rm -f x' EXIT; {sys.executable} -c 'import time; time.sleep(60)' & echo $$; wait"
+    line = f"trap 'rm -f x' EXIT; {sys.executable} -c '{DEAF}' & wait"
     root, _ = process_tree("bash", "-c", line)
     (rank,) = ranks_below(root)
     assert (rank.program, rank.caught & {signal.SIGUSR1, signal.SIGTERM}) == (os.path.basename(sys.executable), set())  # noqa: PTH119
