@@ -387,10 +387,8 @@ class Groups:
     def busy(self, instance_id: str) -> bool:
         """Whether the user data of an instance still runs."""
         with self._lock:
-            return any(
-                instance_id in group.members and group.members[instance_id].machine.busy
-                for group in self._groups.values()
-            )
+            members = (group.members.get(instance_id) for group in self._groups.values())
+            return any(member is not None and member.machine.busy for member in members)
 
     def lose(self, instance_id: str, why: str) -> None:
         """Take an instance away, if its group still has it: the group replaces it."""
@@ -440,29 +438,28 @@ def _rules(region: str, request: Mapping[str, Any]) -> Iterator[str]:
 
 def _rules_of_template(region: str, request: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
     """Problems of a launch template for a group (EC2 Auto Scaling user guide, launch templates and mixed instances)."""
-    prefix = _UNFIT
     if not data.get("ImageId"):
-        yield f"{prefix} The request must contain the parameter ImageId"
+        yield f"{_UNFIT} The request must contain the parameter ImageId"
     if "MixedInstancesPolicy" in request and data.get("InstanceMarketOptions"):
-        yield f"{prefix} Incompatible launch template: it must not request a market with a mixed instances policy"
+        yield f"{_UNFIT} Incompatible launch template: it must not request a market with a mixed instances policy"
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces and data.get("SecurityGroupIds"):
-        yield f"{prefix} Network interfaces and security groups may not be specified on the same request"
+        yield f"{_UNFIT} Network interfaces and security groups may not be specified on the same request"
     if len(interfaces) > 1 and any(each.get("AssociatePublicIpAddress") for each in interfaces):
-        yield f"{prefix} associatePublicIPAddress cannot be specified when launching with multiple interfaces"
+        yield f"{_UNFIT} associatePublicIPAddress cannot be specified when launching with multiple interfaces"
     if any(each.get("SubnetId") for each in interfaces) and request.get("VPCZoneIdentifier"):
-        yield f"{prefix} A subnet must not be specified in both the launch template and the group"
+        yield f"{_UNFIT} A subnet must not be specified in both the launch template and the group"
     if len(user_data_of(data)) > LARGEST_USER_DATA:
-        yield f"{prefix} User data is limited to {LARGEST_USER_DATA} bytes"
+        yield f"{_UNFIT} User data is limited to {LARGEST_USER_DATA} bytes"
     profiles: Any = iam_backends[ACCOUNT][get_partition(region)].instance_profiles.values()
     named = data.get("IamInstanceProfile", {}).get("Arn")
     profile = next((candidate for candidate in profiles if candidate.arn == named), None)
     if named is not None and (profile is None or not profile.roles):
-        yield f"{prefix} Invalid IAM Instance Profile ARN {named}"
+        yield f"{_UNFIT} Invalid IAM Instance Profile ARN {named}"
     types = [each["InstanceType"] for each in mixed_of(request).get("LaunchTemplate", {}).get("Overrides", ())]
     for name in types or [data.get("InstanceType", "")]:
         if EmulatedEc2(ACCOUNT, region).instance_type(name) is None:
-            yield f"{prefix} Invalid instance type {name!r}"
+            yield f"{_UNFIT} Invalid instance type {name!r}"
 
 
 def _request_of(requested: Requested) -> dict[str, Any]:
