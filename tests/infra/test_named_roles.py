@@ -194,6 +194,16 @@ def test_named_role_actions_equal_stack_role_actions(stacks, kind, key, prefix):
     assert needed <= ours | managed
 
 
+def test_control_plane_role_needs_the_least_of_the_eks_guide():
+    """EKS user guide, "Amazon EKS cluster IAM role": a policy of one's own in place of AmazonEKSClusterPolicy."""
+    least = {"ec2:CreateTags", "ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVpcs"}
+    least |= {"ec2:DescribeDhcpOptions", "ec2:DescribeAvailabilityZones", "ec2:DescribeInstanceTopology"}
+    key = f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    needed = required_actions("eks", "control_plane", storage={"kms_key_arn": key})
+    assert {*least, "kms:DescribeKey"} <= needed
+    assert "kms:DescribeKey" not in required_actions("eks", "control_plane")
+
+
 PCLUSTER = ROOT / ".venv-pcluster"
 CONDITIONAL = {"elasticloadbalancing", "resource-groups", "secretsmanager", "ssm", "s3", "elasticfilesystem"}
 """Services of statements that ParallelCluster adds for what no configuration of ours has; s3 is compared by hand."""
