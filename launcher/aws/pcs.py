@@ -156,6 +156,18 @@ def scale(
         )
 
 
+def await_groups(session: Session, cluster: str, notify: Notify, pause: Callable[[float], None]) -> None:
+    """Wait until no node group of a cluster is being updated; a cluster that does not exist has none.
+
+    Raises:
+        DeploymentFailedError: a group is still UPDATING after 20 minutes.
+    """
+    for group in groups(session, cluster):
+        if group.status == "UPDATING":
+            notify(f"node group {group.name} of {cluster} is being updated: waiting, at most 20 minutes")
+            _await_update(session, cluster, group.id, pause)
+
+
 def _await_update(session: Session, cluster: str, group: str, pause: Callable[[float], None]) -> Mapping[str, Any]:
     for _ in range(MAX_POLLS):
         description = _described(session, cluster, group)

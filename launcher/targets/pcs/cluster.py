@@ -119,6 +119,21 @@ class PcsCluster(SlurmCluster):
                 notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
                 pcs.scale(session, cluster, name, {key: int(count) for key, count in pairs}, sleep)
 
+    def await_changes(
+        self, session: Session, cluster: str, notify: Notify, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Wait until no node group is being updated, as after the guard's stop: PCS changes no cluster meanwhile.
+
+        Raises:
+            AwsError: a call failed; without permissions to read the groups, PCS itself refuses the update.
+            DeploymentFailedError: a node group is still UPDATING after 20 minutes.
+        """
+        try:
+            pcs.await_groups(session, cluster, notify, sleep)
+        except AwsError as problem:
+            if not forbidden(problem):
+                raise
+
     def queues(self, session: Session, stack: StackState) -> ClusterState:
         """The state of a cluster by its queues, each with its one node group."""
         cluster = stack.outputs["ClusterName"]

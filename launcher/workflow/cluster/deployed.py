@@ -136,6 +136,13 @@ class DeployedCluster(DeployedStacks):
             DeploymentFailedError: a job runs; the hint names how to end it.
         """
 
+    def await_changes(self, session: Session, cluster: str, notify: Notify) -> None:
+        """Wait for earlier changes of a cluster that refuse a deployment; none do by default.
+
+        Raises:
+            DeploymentFailedError: a change does not end.
+        """
+
     def start(self, outputs: Outputs, session: Session, notify: Notify) -> None:
         """Start nodes that do not start with jobs; nothing by default."""
 

@@ -275,6 +275,7 @@ def agreed(
         refuse_update(difference, plan.cluster_name)
         stops = stops_fleet(difference, plan, session, context.notify)
         context.approve()
+        cluster_of(plan).await_changes(session, f"slipway-{plan.cluster_name}", context.notify)
         states = {name: stacks.find(session, name) for name in difference.states}
         _refuse_in_progress(states)
         moved = [name for name, state in states.items() if state != difference.states[name]]

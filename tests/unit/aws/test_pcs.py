@@ -87,3 +87,20 @@ def test_missing_pcs_node_group_is_an_error(stub, scale):
     stub.add_client_error("get_compute_node_group", "ResourceNotFoundException", "no compute node group nodes")
     with pytest.raises(DeploymentFailedError, match="PCS cluster small has no node group nodes"):
         scale()
+
+
+def test_pcs_groups_under_update_are_waited_for_with_one_line(stub):
+    own = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "pcs_1"}
+    described = group("UPDATING")["computeNodeGroup"]
+    keys = ("name", "id", "arn", "clusterId", "createdAt", "modifiedAt", "status")
+    listed = {"computeNodeGroups": [{key: described[key] for key in keys}]}
+    stub.add_response("list_compute_node_groups", listed, {"clusterIdentifier": "small"})
+    for status in ("UPDATING", "UPDATING", "ACTIVE"):
+        answer = group(status)
+        answer["computeNodeGroup"]["purchaseOption"] = "SPOT"
+        stub.add_response("get_compute_node_group", answer, own)
+    session = Session(environment={}, region="us-east-2", clients={"pcs": stub.client})
+    said, paused = [], []
+    pcs.await_groups(session, "small", said.append, paused.append)
+    assert said == ["node group nodes of small is being updated: waiting, at most 20 minutes"]
+    assert paused == [pcs.POLL_S]
