@@ -159,6 +159,20 @@ def test_forged_activity_keeps_idle_nodes_until_time_to_live_at_most(monkeypatch
 LOOKS = tuple(timedelta(minutes=minutes) for minutes in (-10, -5, 0))
 
 
+def assert_stops_at_last_look(account, guard_at, *, stops):
+    """Look as often as contradicted heartbeats need; the workers are deleted at the last look, or never."""
+    for number, look in enumerate(LOOKS):
+        last = number == len(LOOKS) - 1
+        account.answers(hyperpod_node(1), times=1 + (stops and last))
+        if stops and last:
+            ids = {"ClusterName": LISTED["ClusterName"], "NodeIds": [hyperpod_node(1)["InstanceId"]]}
+            account.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids["NodeIds"]}, ids)
+        guard = guard_at(NOW + look)
+        guard.deployed_at = lambda: NOW - timedelta(hours=6)
+        guard.watch()
+        assert [subject for subject, _ in account.messages] == ["slipway tiny: workers stopped"] * (stops and last)
+
+
 @pytest.mark.parametrize(
     "queued, stops",
     [
@@ -178,17 +192,8 @@ def test_forged_activity_keeps_no_workers_of_hyperpod_without_a_queued_job(monke
                 report = {"MetricName": "QueuedJobs", "Dimensions": [{"Name": "Cluster", "Value": "tiny"}]}
                 report |= {"Timestamp": NOW - timedelta(minutes=5 * step), "Value": jobs}
                 account.cloudwatch.put_metric_data(Namespace="Slipway/Nodes/tiny", MetricData=[report])
-        for number, look in enumerate(LOOKS):
-            last = number == len(LOOKS) - 1
-            account.answers(hyperpod_node(1), times=1 + (stops and last))
-            if stops and last:
-                ids = {"ClusterName": LISTED["ClusterName"], "NodeIds": [hyperpod_node(1)["InstanceId"]]}
-                account.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids["NodeIds"]}, ids)
-            settings = account.settings(module, HYPERPOD="slipway-tiny", **LIMITS, **SHARED)
-            guard = module.HyperPodGuard(settings, account.client, NOW + look)
-            guard.deployed_at = lambda: NOW - timedelta(hours=6)
-            guard.watch()
-            assert [subject for subject, _ in account.messages] == ["slipway tiny: workers stopped"] * (stops and last)
+        settings = account.settings(module, HYPERPOD="slipway-tiny", **LIMITS, **SHARED)
+        assert_stops_at_last_look(account, lambda at: module.HyperPodGuard(settings, account.client, at), stops=stops)
 
 
 @pytest.mark.parametrize(
@@ -201,17 +206,12 @@ def test_forged_activity_keeps_no_workers_of_hyperpod_eks_without_a_pod(monkeypa
         forge(0)
         account.earlier("WorkingPods", *[0] * 24, namespace="Slipway")
         monkeypatch.setattr(module, "pods_of", lambda *_, **__: {"pods": pods, "others": 0, "stuck": stuck})
-        for number, look in enumerate(LOOKS):
-            last = number == len(LOOKS) - 1
-            account.answers(hyperpod_node(1), times=1 + (stops and last))
-            if stops and last:
-                ids = {"ClusterName": LISTED["ClusterName"], "NodeIds": [hyperpod_node(1)["InstanceId"]]}
-                account.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids["NodeIds"]}, ids)
-            settings = account.settings(module, HYPERPOD_EKS="slipway-tiny", **LIMITS, **SHARED)
-            guard = module.HyperPodEksGuard(settings, account.client, NOW + look, asks="counter", workers=1)
-            guard.deployed_at = lambda: NOW - timedelta(hours=6)
-            guard.watch()
-            assert [subject for subject, _ in account.messages] == ["slipway tiny: workers stopped"] * (stops and last)
+        settings = account.settings(module, HYPERPOD_EKS="slipway-tiny", **LIMITS, **SHARED)
+
+        def guard_at(at):
+            return module.HyperPodEksGuard(settings, account.client, at, asks="counter", workers=1)
+
+        assert_stops_at_last_look(account, guard_at, stops=stops)
 
 
 def test_job_that_forges_failed_boots_ends_its_own_cluster_only(monkeypatch):
