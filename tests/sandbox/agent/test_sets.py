@@ -333,6 +333,16 @@ if not os.environ["SLIPWAY_RESUME_DIR"]:
 """As its trainer/ppo_trainer.py of 2026-08-13: the best model has its own tag in the trees of actor and critic."""
 
 
+def run_twice_on_two_nodes(node, program):
+    """Two attempts of an OpenRLHF trainer, each with an agent on two nodes; all end well."""
+    node.job(command=(sys.executable, "-c", program), layout="openrlhf")
+    common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    for attempt in (1, 2):
+        changes = common | {"SLURM_RESTART_COUNT": str(attempt - 1)}
+        agents = [node.start(attempt, node=f"vn{rank}", SLURM_NODEID=str(rank), **changes) for rank in (0, 1)]
+        assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+
+
 class TestBestInItsOwnTree:
     def test_lightning_best_in_a_folder_of_its_own_restored(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", BEST_APART))
@@ -363,12 +373,7 @@ if os.environ["SLIPWAY_RESUME_DIR"]:
     while any(Path("{node.folder}").glob("vn*/*/*/checkpoints/_*/global_step40")): time.sleep(0.2)
     print(sorted(path.name for path in folder.glob("*/best_*/*")))
 """
-        node.job(command=(sys.executable, "-c", f"{OPENRLHF}{rest}"), layout="openrlhf")
-        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
-        for attempt in (1, 2):
-            changes = common | {"SLURM_RESTART_COUNT": str(attempt - 1)}
-            agents = [node.start(attempt, node=f"vn{rank}", SLURM_NODEID=str(rank), **changes) for rank in (0, 1)]
-            assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        run_twice_on_two_nodes(node, f"{OPENRLHF}{rest}")
         assert [event["step"] for event in node.events("checkpoint-rotated", part=1)] == [40]
         assert node.output("vn1")[-1] == str(["mp_rank_00_model_states.pt"] * 2)
 
@@ -385,12 +390,7 @@ if os.environ["SLIPWAY_RESUME_DIR"]:
         time.sleep(0.2)
     print(sorted(str(path.relative_to(folder)) for path in folder.glob("*/best_*")))
 """
-        node.job(command=(sys.executable, "-c", f"{OPENRLHF}{rest}"), layout="openrlhf")
-        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
-        for attempt in (1, 2):
-            changes = common | {"SLURM_RESTART_COUNT": str(attempt - 1)}
-            agents = [node.start(attempt, node=f"vn{rank}", SLURM_NODEID=str(rank), **changes) for rank in (0, 1)]
-            assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        run_twice_on_two_nodes(node, f"{OPENRLHF}{rest}")
         assert node.output("vn1")[-1] == str(["_actor/best_global_step50", "_critic/best_global_step50"])
 
     def test_resumed_openrlhf_checkpoint_has_parts_of_slow_node(self, node, bucket):
