@@ -20,11 +20,13 @@ from launcher.model.ledger import (
     total,
 )
 from launcher.model.money import UsdRange
+from launcher.model.report import EndedBy, RunStatus
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import OMITTED, UnreadRun, filled, json_object
 
 SHOWN = 40
+_NOT_OF_THE_COMMAND = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST, EndedBy.TIME_LIMIT)
 
 
 @json_object
@@ -59,6 +61,7 @@ class ListedRun:
     usd_per_million_tokens: Decimal | None
     usd_per_epoch: Decimal | None
     usd_lost: Decimal | None
+    ended_by: EndedBy | None
 
 
 @json_object
@@ -93,7 +96,16 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
     first = ("name", "run", "started_at", "ended_at", "status", "simulated", "target", "instance_type", "nodes")
     columns = [*first, "region", "purchase_option", "quoted_usd_low", "quoted_usd_mid", "quoted_usd_high"]
     columns += ["usd_per_hour", "hours", "usd_at_quoted_rate", "usd_used", "billed_usd", "usd", "tokens"]
-    columns += ["usd_per_million_tokens", "epochs", "usd_per_epoch", "interruptions", "lost_h", "usd_lost", "tags"]
+    columns += [
+        "usd_per_million_tokens",
+        "epochs",
+        "usd_per_epoch",
+        "interruptions",
+        "lost_h",
+        "usd_lost",
+        "tags",
+        "ended_by",
+    ]
     flat_rows = []
     for entry in entries:
         flat = as_json(filled(ListedRun, entry))
@@ -163,8 +175,11 @@ def _quoted_text(entry: LedgerEntry) -> str:
 
 
 def ended(entry: LedgerEntry) -> str:
-    """How a run ended."""
-    return entry.status.replace("-", " ") + (", sandbox" if entry.simulated else "")
+    """How a run ended; of a failed run also why, if that was not the job's command."""
+    words_of_end = [entry.status.replace("-", " ")]
+    if entry.status == RunStatus.FAILED and entry.ended_by in _NOT_OF_THE_COMMAND:
+        words_of_end.append(entry.ended_by.replace("-", " "))
+    return ", ".join([*words_of_end, *(["sandbox"] if entry.simulated else [])])
 
 
 def _lost(entry: LedgerEntry) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from launcher.model.money import UsdRange
 from launcher.model.record import INTERNAL, record
+from launcher.model.report import EndedBy
 from launcher.model.run_cost import PLACES
 
 MILLION = 1_000_000
@@ -55,7 +56,8 @@ class LedgerEntry(NamedTuple):
     `usd_used` is the run's cost by every line of its quote, with a prepaid fee by its hours' share. `billed_usd` is the
     amount billed by AWS, None until a bill was read. `tokens` and `epochs` are the trainer's last reported values, None
     if it reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated`
-    run is a sandbox run: no money was spent.
+    run is a sandbox run: no money was spent. `ended_by` is why its last attempt ended, as in its report: None while it
+    runs, without an attempt, and in entries of earlier versions.
     """
 
     name: str
@@ -83,6 +85,7 @@ class LedgerEntry(NamedTuple):
     tags: Mapping[str, str]
     usd_used: Decimal | None = None
     shared: Shared = ALONE
+    ended_by: EndedBy | None = None
 
     @property
     def identity(self) -> tuple[str, str, str]:

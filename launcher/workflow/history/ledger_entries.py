@@ -3,6 +3,7 @@
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,7 +12,7 @@ from launcher.agent.metrics import figures_in
 from launcher.agent.shape import amount, moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
-from launcher.model.report import Attempt, Report, RunStatus
+from launcher.model.report import Attempt, EndedBy, Report, RunStatus
 from launcher.model.run_cost import RunRates
 from launcher.records.bill_document import BILLED
 from launcher.records.command_record import DRY_RUN, CommandRecord, read_command
@@ -21,6 +22,7 @@ from launcher.records.stored_quote import stored_quote
 from launcher.workflow.history.attempts import attempts, interrupted, read_events
 
 NOT_SUBMITTED = "not-submitted"
+_LOSSES = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST, EndedBy.FAILURE, EndedBy.TIME_LIMIT)
 DIGITS = 6
 """Decimal digits of hours: six are four milliseconds."""
 
@@ -46,7 +48,8 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     # What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer
     local, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
     events = copied if len(attempts(copied)) > len(attempts(local)) else local
-    ran = attempts(events)
+    ran = _judged(attempts(events), report)
+    last = ran[-1] if ran else None
     # The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on
     totals: dict[str, Any] = {}
     path = folder.path / JOB_FOLDER / METRICS
@@ -80,11 +83,20 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         tokens=trained.get("tokens"),
         epochs=trained.get("epoch"),
         interruptions=len(interrupted(ran)),
-        lost_h=round(lost_hours(events), DIGITS),
+        lost_h=round(lost_hours(events, last), DIGITS),
         tags=_tags(plan),
         usd_used=None if cost is None else cost.used(hours) if hours else Decimal(0),
         shared=ALONE if cost is None else _shared_resources(name, plan, cost.rates),
+        ended_by=None if last is None else last.ended_by,
     )
+
+
+def _judged(ran: tuple[Attempt, ...], report: Report | None) -> tuple[Attempt, ...]:
+    """The attempts, with their ends of the report: the scheduler knows why an attempt without an ending event ended."""
+    if report is None or not report.attempts or len(report.attempts) < len(ran):
+        return ran
+    by_pod_end = len(report.attempts) == len(ran) and ran[-1].by_pod_end
+    return (*report.attempts[:-1], replace(report.attempts[-1], by_pod_end=by_pod_end))
 
 
 def _unreported(command: CommandRecord | None) -> str:
@@ -136,12 +148,13 @@ def _read_billed(folder: RunFolder) -> Decimal | None:
     return amount(folder.read_json(BILLED)["billed_usd"]) if (folder.path / BILLED).is_file() else None
 
 
-def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
+def lost_hours(events: Iterable[Mapping[str, Any]], last: Attempt | None = None) -> float:
     """Hours of work that no checkpoint had stored when an attempt ended early: billed, and done again.
 
     Counted for each attempt that was interrupted, lost or failed: from the moment its last checkpoint was complete in
     the store, or from its start without one, to its end. An attempt without an ending event ended, at the latest, when
-    the next one began. A cancelled attempt lost nothing of value.
+    the next one began; `last` is the last attempt, whose end may be in the report alone. A cancelled attempt lost
+    nothing of value.
 
     >>> day = "2026-11-20T12:{}:00Z"
     >>> began = {"event": "attempt-started", "attempt": 1, "time": day.format("00")}
@@ -165,6 +178,8 @@ def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
             saved_at = None
         elif kind in ("completed", "cancelled", "stopped"):
             saved_at = None
+    if last is not None and last.ended_at is not None and last.ended_by in _LOSSES:
+        lost += _hours(saved_at, last.ended_at.isoformat())
     return lost
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from launcher.answers.ledger import document, rows
 from launcher.model.ledger import Grouping, Ledger, LedgerEntry, Shared, grouped, total
 from launcher.model.money import UsdRange
+from launcher.model.report import EndedBy
 from launcher.records.focus import COLUMNS, focus_csv
 from launcher.records.ledger_document import entry_document, parse_entry
 from launcher.records.ledger_index import LedgerIndex, entry_of_line, line_of
@@ -57,7 +58,7 @@ def entry(**changes) -> LedgerEntry:
 
 amounts = st.decimals(0, 10**9, places=4)
 some_entries = st.builds(
-    lambda name, begun, took, usd, tokens, tags, simulated: entry(
+    lambda name, begun, took, usd, tokens, tags, simulated, cause: entry(
         name=name,
         started_at=begun,
         ended_at=begun + took,
@@ -66,6 +67,7 @@ some_entries = st.builds(
         tokens=tokens,
         tags=tags,
         simulated=simulated,
+        ended_by=cause,
     ),
     st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True),
     st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given by timezones
@@ -74,6 +76,7 @@ some_entries = st.builds(
     st.none() | st.integers(0, 10**14),
     st.dictionaries(st.text(min_size=1, max_size=9), st.text(max_size=9), max_size=3),
     st.booleans(),
+    st.none() | st.sampled_from(EndedBy),
 )
 
 
@@ -95,6 +98,7 @@ class TestForms:
             ("hours", "9", "hours must be float"),
             ("usd_per_hour", "1e9", "not an amount of dollars"),
             ("schema", "slipway.report/1", "expected 'slipway.ledger-entry/1'"),
+            ("ended_by", "meteor", "ended_by: 'meteor' is not a valid"),
             ("tags", {"team": 5}, "tags.team must be str"),
             ("started_at", "1889-01-01", "not the time of a run"),
         ],

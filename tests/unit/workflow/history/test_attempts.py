@@ -142,7 +142,7 @@ def test_ended_by_of_the_agent_is_a_word_of_the_report():
     assert written == {reason.value for reason in EndedBy}
 
 
-@pytest.mark.parametrize("name", ["report", "status"])
+@pytest.mark.parametrize("name", ["report", "status", "ledger"])
 def test_ended_by_in_the_schema_is_one_enumeration(name):
     words = ["completed", "spot-interruption", "node-lost", "failure", "cancel", "time-limit", "budget"]
     found = schemas_of("ended_by", json.loads(Path(f"docs/schemas/{name}.schema.json").read_text()))

@@ -5,6 +5,7 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,7 @@ from launcher.answers.ledger import page as ledger_page
 from launcher.answers.report import page
 from launcher.model.enums import COMMITTED, PREPAID
 from launcher.model.ledger import total
-from launcher.model.report import RunStatus
+from launcher.model.report import EndedBy, RunStatus
 from launcher.records import run_folder
 from launcher.records.codec import money
 from launcher.records.command_record import DRY_RUN, recorded_command
@@ -152,6 +153,37 @@ class TestEntries:
         # Cancelled, or still running: nothing that anybody wanted.
         assert lost_hours([*EVENTS[:2], {"event": "cancelled", "time": at(15)}]) == 0
         assert lost_hours(EVENTS[:2]) == 0
+
+    @pytest.mark.parametrize("cause", EndedBy)
+    def test_end_of_last_attempt_has_the_same_word_in_ledger_and_report(
+        self, ledger_run, tmp_path, ledger_command, slipway, cause
+    ):
+        folder = ledger_run()
+        ends = {EndedBy.COMPLETED: "completed", EndedBy.CANCEL: "cancelled", EndedBy.BUDGET: "stopped"}
+        last = {**EVENTS[4], "event": ends.get(cause, "failed"), "ended_by": cause.value}
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in [*EVENTS[:4], last]))
+        document = report(status="failed")
+        document["attempts"][1]["ended_by"] = cause.value
+        folder.write_json("report.json", document)
+        for _ in ("from the folder", "from the index"):
+            assert folder_ledger(tmp_path).entries[0].ended_by is cause
+        listed, reported = (
+            json.loads(call("--json")[1]) for call in (ledger_command, partial(slipway, "report", "tiny"))
+        )
+        assert listed["runs"][0]["ended_by"] == reported["attempts"][-1]["ended_by"] == cause.value
+        assert next(csv.DictReader(io.StringIO(ledger_command("--csv")[1])))["ended_by"] == cause.value
+
+    def test_node_lost_without_an_ending_event_is_a_loss_as_in_its_report(self, ledger_run, tmp_path, ledger_command):
+        folder = ledger_run(status="failed")
+        saved = {"event": "checkpoint-uploaded", "attempt": 2, "step": 9, "time": at(16)}
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in [*EVENTS[:4], saved]))
+        document = report(status="failed")
+        document["attempts"][1] |= {"ended_by": "node-lost", "exit_code": None}
+        folder.write_json("report.json", document)
+        (entry,) = folder_ledger(tmp_path).entries
+        assert (entry.ended_by, entry.interruptions, entry.lost_h) == (EndedBy.NODE_LOST, 2, 1.0)
+        assert entry.ended_at == datetime(2026, 11, 20, 16, 30, tzinfo=UTC)
+        assert "failed, node lost" in ledger_command()[1]
 
     def test_damaged_run_is_named_beside_others(self, ledger_run, tmp_path, ledger_command):
         ledger_run()
@@ -358,6 +390,7 @@ class TestCommand:
             "slipway.ledger/1",
             ["toy", "tiny"],
         )
+        assert [run["ended_by"] for run in document["runs"]] == ["completed", "completed"]
         assert (document["total"]["usd_used"], document["groups"][0]["key"]) == ("240", "p5.48xlarge")
         _, out, _ = ledger_command("--csv")
         assert [row["usd"] for row in csv.DictReader(io.StringIO(out))] == ["0", "240"]
