@@ -98,6 +98,13 @@ class DeployedStacks:
     # The readers of the resource types that have instances.
     instances: Mapping[str, ReadInstances] = MappingProxyType({})
 
+    def await_changes(self, session: Session, cluster: str, notify: Notify) -> None:
+        """Wait for earlier changes of a cluster that refuse a deployment; none do by default.
+
+        Raises:
+            DeploymentFailedError: a change does not end.
+        """
+
 
 class DeployedCluster(DeployedStacks):
     """A deployed cluster, as a launch uses it, with the defaults of most targets."""
@@ -134,13 +141,6 @@ class DeployedCluster(DeployedStacks):
 
         Raises:
             DeploymentFailedError: a job runs; the hint names how to end it.
-        """
-
-    def await_changes(self, session: Session, cluster: str, notify: Notify) -> None:
-        """Wait for earlier changes of a cluster that refuse a deployment; none do by default.
-
-        Raises:
-            DeploymentFailedError: a change does not end.
         """
 
     def start(self, outputs: Outputs, session: Session, notify: Notify) -> None:

@@ -37,7 +37,7 @@ from launcher.model.update import KeyChange, Needs
 from launcher.records.deploy_lock import deploying
 from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, TRAINING_STACK, stack_name
-from launcher.targets.clusters import cluster_of
+from launcher.targets.clusters import cluster_of, stacks_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.steps import DeployContext
@@ -275,7 +275,7 @@ def agreed(
         refuse_update(difference, plan.cluster_name)
         stops = stops_fleet(difference, plan, session, context.notify)
         context.approve()
-        cluster_of(plan).await_changes(session, f"slipway-{plan.cluster_name}", context.notify)
+        stacks_of(plan.place.target).await_changes(session, f"slipway-{plan.cluster_name}", context.notify)
         states = {name: stacks.find(session, name) for name in difference.states}
         _refuse_in_progress(states)
         moved = [name for name, state in states.items() if state != difference.states[name]]
