@@ -156,3 +156,6 @@ def translated(subject: str) -> Iterator[None]:
         raise AwsError(f"{subject}: {CUT_SHORT}", hint="run it again") from problem
     except JsonError as problem:
         raise AwsError(f"{subject}: {CUT_SHORT}: not valid JSON: {problem}", hint="run it again") from problem
+    except UnicodeEncodeError as problem:
+        wrong = f"{subject}: {problem.object!r} holds half of a pair of surrogates, which no name in AWS holds"
+        raise AwsError(shorten(wrong, MAX_SAID, placeholder=" ...")) from problem

@@ -51,6 +51,7 @@ def test_unusable_credentials_have_a_login_hint(problem, hint):
         (answer("Throttling"), "stack x: Throttling: no"),
         (EndpointConnectionError(endpoint_url="http://127.0.0.1:9"), "stack x: Could not connect"),
         (ResponseParserError("half an answer"), "stack x: the answer is cut short"),
+        (UnicodeEncodeError("utf-8", "a\ud800", 1, 2, "surrogates not allowed"), "half of a pair of surrogates"),
     ],
 )
 def test_other_aws_errors_have_no_login_hint(problem, message):
