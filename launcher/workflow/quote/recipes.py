@@ -25,6 +25,10 @@ _JUST_HEADER = re.compile(rf"^@?([A-Za-z_][\w-]*)((?:\s+{_JUST_PARAMETER})*)\s*:
 _JUST_DOTENV = re.compile(r"""(?m)^set\s+dotenv-(load|filename|path)\b(?:\s*:=\s*(?:"([^"]*)"|'([^']*)'|(\w+)))?""")
 _JUST_SETS = re.compile(r"""^(?:export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(?:"([^"]*)"|'([^']*)')\s*$""")
 _BRACES = re.compile(r"\{\{\s*\.?([\w-]+)\s*\}\}|\{\{.*?\}\}")
+# A longer value of a variable is unknown: a value that repeats another one twice doubles with every line.
+_MAX_VALUE = 4096
+# Further targets of one rule are not read: each has its own copy of the rule's lines.
+_MAX_TARGETS = 100
 
 
 @record
@@ -89,18 +93,16 @@ def recipe(program: str, text: str, call: Call, known: Mapping[str, str] = EMPTY
     recipes, first = read(text, call, known)
     lines: list[str] = []
     done: set[str] = set()
-
-    def add(target: str) -> None:
-        if target in done or target not in recipes:
-            return
-        done.add(target)
-        needs, body = recipes[target]
-        for need in needs:
-            add(need)
-        lines.extend(body)
-
-    for target in call.targets or ((first,) if first else ()):
-        add(target)
+    # Without recursion: a chain of targets may be longer than Python's stack.
+    waiting = [(target, False) for target in reversed(call.targets or ((first,) if first else ()))]
+    while waiting:
+        target, needs_are_done = waiting.pop()
+        if needs_are_done:
+            lines.extend(recipes[target][1])
+        elif target in recipes and target not in done:
+            done.add(target)
+            waiting.append((target, True))
+            waiting.extend((need, False) for need in reversed(recipes[target][0]))
     return "\n".join(lines)
 
 
@@ -166,8 +168,8 @@ class _Makefile:
         self._values[name] = None if self._depth and self._values.get(name) != value else value
 
     def _begin(self, names: list[str], needs: list[str], line: str | None) -> None:
-        self._names = names
-        for name in names:
+        self._names = names[:_MAX_TARGETS]
+        for name in self._names:
             needed, body = self.recipes.setdefault(name, ([], []))
             needed.extend(need for need in needs if need != "|")
             body.extend([self._filled(line.strip())] if line else [])
@@ -180,7 +182,7 @@ class _Makefile:
                 return "$"
             name = match[1] or match[2]
             found = self._given.get(name, self._values.get(name))
-            return UNKNOWN if found is None else found
+            return UNKNOWN if found is None or len(found) > _MAX_VALUE else found
 
         return _MAKE_VARIABLE.sub(value, line)
 
@@ -262,7 +264,12 @@ def _listed(value: object) -> Iterator[object]:
 
 def _in_braces(line: str, values: Mapping[str, str]) -> str:
     """A line with the variables of just or Task filled in."""
-    return _BRACES.sub(lambda match: values.get(match[1], UNKNOWN) if match[1] else UNKNOWN, line)
+
+    def value(match: "re.Match[str]") -> str:
+        found = values.get(match[1], UNKNOWN) if match[1] else UNKNOWN
+        return found if len(found) <= _MAX_VALUE else UNKNOWN
+
+    return _BRACES.sub(value, line)
 
 
 _READERS: Mapping[str, Callable[[str, Call, Mapping[str, str]], _Recipes]] = {

@@ -123,6 +123,7 @@ class _Walk:
         # The variables of files that programs of the text read; the shell itself does not know them.
         self._of_files: dict[str, str] = {}
         self._read: set[str] = set()
+        self._inserted = 0
         # Whether the programs so far ran without a condition and wrote no script.
         self._certain = True
 
@@ -192,7 +193,7 @@ class _Walk:
             return "\n".join(
                 self._with_included(script.head.decode("utf-8-sig", errors="replace"), folder, seen | {script.name})
                 for script in scripts
-                if script is not None and script.name not in seen
+                if script is not None and script.name not in seen and self._may_insert()
             )
 
         return _INCLUDED.sub(content, text)
@@ -202,12 +203,17 @@ class _Walk:
 
         def content(match: "re.Match[str]") -> str:
             script = self._at(match[2], folder, by_shell=True)
-            if script is None or depth >= _MAX_DEPTH:
+            if script is None or depth >= _MAX_DEPTH or not self._may_insert():
                 return match[0]
             text = script.head.decode("utf-8-sig", errors="replace").replace("\r", "")
             return f"{match[0]}\n{self._with_sourced(text, folder, depth + 1)}\n"
 
         return _SOURCED.sub(content, text)
+
+    def _may_insert(self) -> bool:
+        """Whether one more file may be read in place of a line: files that read others twice double each time."""
+        self._inserted += 1
+        return self._inserted <= MAX_SCRIPTS
 
     def _entered(self, folder: PurePosixPath, script_folder: PurePosixPath, word: str) -> PurePosixPath:
         """The folder after `cd`; one that is not in the job's folder has no scripts."""

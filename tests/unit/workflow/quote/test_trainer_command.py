@@ -326,6 +326,30 @@ def test_value_that_only_make_knows_stays_unknown(tmp_path, text):
     assert words[2] == "$?"
 
 
+def test_makefile_value_that_doubles_with_every_line_becomes_unknown(tmp_path):
+    values = "".join(f"V{index} = $(V{index - 1})$(V{index - 1})\n" for index in range(1, 40))
+    (tmp_path / "Makefile").write_text(f"V0 = train.py\n{values}t:\n\ttorchrun $(V1) $(V39)\n")
+    (words,) = {program.words for program in read(tmp_path, "make t").programs if program.name == "torchrun"}
+    assert words[1] == "train.pytrain.py"
+    assert words[2].startswith("$?")
+    assert len(words[2]) < 10_000
+
+
+def test_chain_of_3000_make_targets_is_read_to_its_end(tmp_path):
+    chain = "".join(f"t{index}: t{index + 1}\n" for index in range(3000))
+    (tmp_path / "Makefile").write_text(f"{chain}t3000:\n\ttorchrun a.py\n")
+    assert [program.name for program in read(tmp_path, "make t0").programs] == ["make", "torchrun"]
+
+
+@pytest.mark.parametrize("line, run", [("include m{}.mk\n", "make -f m0.mk t"), ("source m{}.mk\n", "bash m0.mk")])
+def test_files_that_read_others_many_times_are_inserted_at_most_40_times(tmp_path, line, run):
+    for index in range(8):
+        (tmp_path / f"m{index}.mk").write_text(line.format(index + 1) * 20)
+    (tmp_path / "m8.mk").write_text("t:\n\ttorchrun a.py\n")
+    started = [program.name for program in read(tmp_path, run).programs]
+    assert started.count("torchrun") <= 40
+
+
 def test_target_that_no_file_has_starts_nothing(tmp_path):
     (tmp_path / "Makefile").write_text("t:\n\ttorchrun a.py\n")
     assert [program.name for program in read(tmp_path, "make other").programs] == ["make"]
