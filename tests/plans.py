@@ -8,7 +8,10 @@ from typing import Any
 import yaml
 
 from launcher import plan_file
+from launcher.catalog.catalog import Catalog
+from launcher.model.plan import Plan
 from launcher.model.request import PlanRequest
+from launcher.planning.pin import pinned_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -21,6 +24,13 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def request_of(data: Mapping[str, Any]) -> PlanRequest:
     """The request of a plan file with the mapping's content."""
     return plan_file.loads(yaml.safe_dump(data))
+
+
+def two_node_plan(kind: str, catalog: Catalog) -> Plan:
+    """The plan `probe` of two p5 instances in one zone of Ohio, on demand."""
+    target = {"kind": kind, "instance_type": "p5.48xlarge", "nodes": 2, "region": "us-east-2", "az_id": "use2-az1"}
+    job = {"slipway": 1, "name": "probe", "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2.0}}}
+    return pinned_plan(request_of(job | {"target": target, "purchase": {"option": "on-demand"}}), catalog)
 
 
 def laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,10 +74,10 @@ class Objects:
             return None
         return StoredObject(key=key, bytes=int(answer["ContentLength"]), modified=answer["LastModified"])
 
-    def read(self, key: str) -> bytes:
-        """The content of a small object."""
+    def read(self, key: str, limit: int | None = None) -> bytes:
+        """The content of a small object; of an object that others write, at most the first `limit` bytes."""
         with translated(f"read {self.uri}/{key}"), self._body(key) as body:
-            return bytes(body.read())
+            return bytes(body.read(limit))
 
     def blocks(self, key: str, take: Callable[[bytes], None], size: int = 1 << 20) -> None:
         """Read an object block by block.

@@ -16,6 +16,8 @@ from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
 
 LINES = 5
+REPORT_BYTES = 64 * 1024
+"""More than a node reports of its boot; a larger object in the store is not read to its end."""
 FAILED_BOOT = "-failed.txt"
 """The end of the keys of failed boots (templates/slurm/report_boot.sh)."""
 
@@ -29,7 +31,7 @@ def last_lines(boots: Objects) -> list[str]:
     failed = [report for report in boots.list_objects() if report.key.endswith(FAILED_BOOT)]
     if not failed:
         return []
-    text = boots.read(max(failed, key=lambda report: report.key).key).decode(errors="replace")
+    text = boots.read(max(failed, key=lambda report: report.key).key, REPORT_BYTES).decode(errors="replace")
     return [line for line in text.splitlines() if line.strip()][-LINES:]
 
 

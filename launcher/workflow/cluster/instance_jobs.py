@@ -32,6 +32,7 @@ from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import Reached
+from launcher.workflow.cluster.failed_boots import REPORT_BYTES
 from launcher.workflow.cluster.reach import sandbox_of
 
 LOG = "log.txt"
@@ -173,7 +174,7 @@ class InstanceJobs:
             return JobState.FAILED, "failed", said, int(ends[0]["code"]) or 1
         boots = self.channel.list_objects(below=f"{BOOTS}/")
         if len(boots) >= FAILED_BOOTS:
-            lines = self.channel.read(boots[-1].key).decode(errors="replace").strip()
+            lines = self.channel.read(boots[-1].key, REPORT_BYTES).decode(errors="replace").strip()
             return (
                 JobState.FAILED,
                 "failed",

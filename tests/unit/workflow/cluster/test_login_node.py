@@ -4,24 +4,16 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError
-from launcher.planning.pin import pinned_plan
 from launcher.rendering.node import login_boots_uri
 from launcher.targets.pcs.cluster import LOGIN_S, POLL_S, PcsCluster
+from tests.plans import two_node_plan
 
 REGION = "us-east-2"
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 WORDS = "s3://store/jobs/.guard/8131d980/trouble"
 OUTPUTS = {"ClusterName": "slipway-probe", "LoginGroupId": "pcs_login", "Region": REGION, "WordUri": WORDS}
-PLAN = """
-slipway: 1
-name: probe
-workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
-target: {kind: pcs, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
-purchase: {option: on-demand}
-"""
 
 
 def client(service):
@@ -72,7 +64,7 @@ def group(catalog, monkeypatch):
         monkeypatch.setenv(name, value)
     with mock_aws():
         client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
-        yield Group(pinned_plan(plan_file.loads(PLAN), catalog))
+        yield Group(two_node_plan("pcs", catalog))
 
 
 def test_login_node_is_used_after_its_boot_is_reported_as_ready(group):

@@ -8,22 +8,15 @@ import pytest
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
-from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
 from launcher.workflow.doctor import leftovers
 from tests.emulators.aws_account import Refused
+from tests.plans import two_node_plan
 
 pytestmark = pytest.mark.server
 
 REGION, NAME = "us-east-2", "/aws/eks/slipway-probe/cluster"
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
-PLAN = """
-slipway: 1
-name: probe
-workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
-target: {kind: KIND, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
-purchase: {option: on-demand}
-"""
 
 
 @pytest.fixture
@@ -42,43 +35,39 @@ def names(account):
     return {group["logGroupName"] for group in client(account, "logs").describe_log_groups()["logGroups"]}
 
 
-def removed(account, tmp_path, *, kind="eks"):
+def removed(account, *, kind="eks"):
     """The messages of removing the log group before a launch."""
-    from launcher import plan_file
-
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.replace("KIND", kind))
     messages = []
     session = Session(environment=account.environment, region=REGION)
-    remove_leftover_log(pinned_plan(plan_file.load(path), load()), session, messages.append)
+    remove_leftover_log(two_node_plan(kind, load()), session, messages.append)
     return messages
 
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
-def test_log_group_of_a_removed_cluster_is_deleted_with_a_message_before_deployment(account_with_logs, tmp_path, kind):
-    (message,) = removed(account_with_logs, tmp_path, kind=kind)
+def test_log_group_of_a_removed_cluster_is_deleted_with_a_message_before_deployment(account_with_logs, kind):
+    (message,) = removed(account_with_logs, kind=kind)
     assert message.startswith(f"removed log group {NAME}, which EKS wrote")
     assert names(account_with_logs) == {f"{NAME}-of-another"}
-    assert removed(account_with_logs, tmp_path, kind=kind) == []
+    assert removed(account_with_logs, kind=kind) == []
 
 
-def test_log_group_of_an_existing_stack_or_cluster_is_kept(account_with_logs, tmp_path):
+def test_log_group_of_an_existing_stack_or_cluster_is_kept(account_with_logs):
     eks = client(account_with_logs, "eks")
     eks.create_cluster(name="slipway-probe", roleArn="arn:aws:iam::123456789012:role/x", resourcesVpcConfig={})
-    assert removed(account_with_logs, tmp_path) == []
+    assert removed(account_with_logs) == []
     eks.delete_cluster(name="slipway-probe")
     client(account_with_logs, "cloudformation").create_stack(
         StackName="slipway-probe-training", TemplateBody=json.dumps(NOTHING)
     )
-    assert removed(account_with_logs, tmp_path) == []
-    assert removed(account_with_logs, tmp_path, kind="parallelcluster") == []
+    assert removed(account_with_logs) == []
+    assert removed(account_with_logs, kind="parallelcluster") == []
     assert NAME in names(account_with_logs)
 
 
-def test_denied_deletion_of_the_log_group_is_refused_with_the_command(account_with_logs, tmp_path):
+def test_denied_deletion_of_the_log_group_is_refused_with_the_command(account_with_logs):
     account_with_logs.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
     with pytest.raises(ImpossibleError, match="blocks the deployment") as refused:
-        removed(account_with_logs, tmp_path)
+        removed(account_with_logs)
     assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
 
 

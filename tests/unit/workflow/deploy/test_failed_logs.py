@@ -6,21 +6,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError
-from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.stack_events import StackEvents
+from tests.plans import two_node_plan
 
 REGION = "us-east-2"
-PLAN = """
-slipway: 1
-name: probe
-workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
-target: {kind: eks, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
-purchase: {option: on-demand}
-"""
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 
 
@@ -31,9 +23,7 @@ def failed(catalog, monkeypatch):
         monkeypatch.setenv(name, value)
 
     def fail(type_):
-        logs = FailedLogs(
-            session=Session(environment=KEYS, region=REGION), plan=pinned_plan(plan_file.loads(PLAN), catalog)
-        )
+        logs = FailedLogs(session=Session(environment=KEYS, region=REGION), plan=two_node_plan("eks", catalog))
         with StackEvents(lambda _: None, {}, on_failed=logs.read) as events:
             events.line(f"slipway-probe-x | 3/9 | 10:07:45 AM | CREATE_FAILED | {type_} | It (It1) did not start")
         return logs.explained(DeploymentFailedError("the deployment failed", hint="slipway down probe"))
@@ -91,7 +81,8 @@ def test_failed_hyperpod_cluster_has_lines_of_its_scripts_not_of_the_newer_healt
     assert shown == ["  on_create.sh: an accelerator is missing"]
 
 
-def test_failed_node_group_has_last_lines_of_the_newest_node_that_did_not_join(failed):
+def write_boot_reports(*reports):
+    """Reports of nodes, by name and text, in the store that a deployed plan has."""
     client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
     body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Outputs": {"BucketName": {"Value": "store"}}}'
     cloudformation = client("cloudformation")
@@ -100,14 +91,23 @@ def test_failed_node_group_has_last_lines_of_the_newest_node_that_did_not_join(f
         for part in ("training", "checkpoints")
     }
     folder = f"jobs/.guard/{ids['training'].split('/')[2]}/trouble/boots"
-    for name, text in (
+    for name, text in reports:
+        client("s3").put_object(Bucket="store", Key=f"{folder}/{name}", Body=text.encode())
+
+
+def test_failed_node_group_has_last_lines_of_the_newest_node_that_did_not_join(failed):
+    write_boot_reports(
         ("20261128T100000Z-i-1-failed.txt", "an older one"),
         ("20261128T110000Z-i-2-failed.txt", "kubelet: Unauthorized\n\nslipway: i-2 has not joined its cluster in time"),
         ("20261128T120000Z-i-3-ready.txt", "joined"),
-    ):
-        client("s3").put_object(Bucket="store", Key=f"{folder}/{name}", Body=text.encode())
+    )
     shown = failed("AWS::EKS::Nodegroup").message.splitlines()[2:]
     assert shown == ["  kubelet: Unauthorized", "  slipway: i-2 has not joined its cluster in time"]
+
+
+def test_boot_report_above_64_kib_is_read_only_to_there(failed):
+    write_boot_reports(("20261128T100000Z-i-1-failed.txt", f"{'x' * 70_000}\nthe end"))
+    assert failed("AWS::EKS::Nodegroup").message.splitlines()[2:] == [f"  {'x' * 65_536}"]
 
 
 def test_failure_of_resources_without_a_log_is_unchanged(failed):
