@@ -99,7 +99,7 @@ def stale(pair: Pair, context: PricingContext) -> str:
                 ages.append(days.days)
     if not ages:
         return " A launch of these rows would be refused."
-    return f" It rests on {pair.name} prices of {max(ages)} days ago."
+    return f" Its prices ({pair.name}) are {max(ages)} days old."
 
 
 def side_of(chance: float) -> str:

@@ -144,7 +144,7 @@ def test_verdict_names_option_and_region_of_launchable_rows(compare_plan):
 
 def test_verdict_from_old_spot_prices_names_price_age(compare_plan):
     comparison = compare_plan(target={"kind": "parallelcluster", "region": "us-east-2"}, purchase={"option": "spot"})
-    assert "It rests on spot prices of " in comparison.verdict.text
+    assert "Its prices (spot) are " in comparison.verdict.text
 
 
 def test_compared_pairs_have_equal_purchase_options(compare_plan):
