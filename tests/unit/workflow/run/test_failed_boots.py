@@ -14,7 +14,7 @@ from launcher.answers.html import report as html_report
 from launcher.aws.session import Session
 from launcher.model.enums import TargetKind
 from launcher.model.job import JobFacts, JobState, Submitted
-from launcher.model.report import Report, RunStatus
+from launcher.model.report import RunStatus
 from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
@@ -24,6 +24,7 @@ from launcher.workflow.history.attempts import read_events, record_stop, recorde
 from launcher.workflow.run.status import run_state, without_removed
 from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 from launcher.workflow.run.timeline import timeline
+from tests.unit.records.reports import REPORT
 
 REASON = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
 WAITING = JobFacts(state=JobState.PENDING, word="PENDING", reason="Resources", restarts=0, nodes=(), attempt=None)
@@ -184,20 +185,7 @@ def test_reason_of_guard_is_one_text_in_report_status_and_json(tmp_path, reason)
 
 
 def report(status):
-    return Report(
-        name="tiny",
-        status=status,
-        scheduler="ec2",
-        simulated=True,
-        attempts=(),
-        quoted_usd=None,
-        quoted_hours=1.0,
-        prices_as_of=None,
-        usd_per_hour=None,
-        stacks=(),
-        verified_resources=(),
-        not_emulated=(),
-    )
+    return replace(REPORT, name="tiny", status=status, scheduler="ec2", simulated=True, attempts=())
 
 
 def test_ended_job_of_removed_instances_has_no_cost_until_down(submission):

@@ -1,12 +1,11 @@
 """What a sandbox says of a job that succeeded and proved nothing."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from launcher.model.errors import DeploymentFailedError
-from launcher.model.report import Attempt, EndedBy, Report, RunStatus, StoredCheckpoints
+from launcher.model.report import StoredCheckpoints
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.quote.options import PriceOptions
@@ -14,37 +13,15 @@ from launcher.workflow.quote.price import price
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.unproven import refuse_unproven_run
 from tests.plans import EXAMPLES, NOW
-
-BEGAN = datetime(2026, 11, 20, 12, tzinfo=UTC)
-ATTEMPT = Attempt(
-    started_at=BEGAN,
-    ended_at=BEGAN,
-    exit_code=0,
-    ended_by=EndedBy.COMPLETED,
-    resumed_from_step=0,
-    last_step=None,
-)
+from tests.unit.records.reports import FINISHED, REPORT
 
 
 @pytest.mark.parametrize("resumed,fix", [(100, "--fresh"), (0, "checkpoint.layout")], ids=["resumed", "from step 0"])
 def test_fix_of_uninterrupted_job_names_fresh_only_after_a_resume(tmp_path, resumed, fix):
     quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
     log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=True, not_played="the job ended earlier")
-    report = Report(
-        name="train",
-        status=RunStatus.SUCCEEDED,
-        scheduler="local",
-        simulated=True,
-        attempts=(replace(ATTEMPT, resumed_from_step=resumed),),
-        quoted_usd=None,
-        quoted_hours=1.0,
-        prices_as_of=None,
-        usd_per_hour=None,
-        stacks=(),
-        verified_resources=(),
-        not_emulated=(),
-        stored=StoredCheckpoints(count=0),
-    )
+    attempt = replace(FINISHED, resumed_from_step=resumed, last_step=None)
+    report = replace(REPORT, simulated=True, attempts=(attempt,), stored=StoredCheckpoints(count=0))
     options = LaunchOptions(root=tmp_path, sandbox=True, dry_run=False, notify=lambda _: None, progress=lambda _: None)
     with pytest.raises(DeploymentFailedError, match="the job ended earlier") as raised:
         refuse_unproven_run(log, report, options)
