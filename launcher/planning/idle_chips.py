@@ -75,9 +75,13 @@ def _choices(command: JobCommand) -> Mapping[tuple[str, str], tuple[str, ...]]:
 def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
     """The findings on the programs of a command as they are."""
     uses = [use for program in command.programs if (use := launcher_use(program, variables, nodes)) is not None]
-    for use in uses:
-        yield from _compared(use, nodes)
-        yield from _same_ranks(use, nodes)
+    found = [(use, [*_compared(use, nodes), *_same_ranks(use, nodes)]) for use in uses]
+    for use, findings in found:
+        for finding in findings:
+            in_all = all(finding.message in {other.message for other in others} for _, others in found)
+            note = "" if in_all or not use.program.in_branch else f"; it depends on a condition in {use.program.where}"
+            if in_all or not use.program.for_its_nodes:
+                yield replace(finding, message=finding.message + note)
     for program in command.programs:
         yield from _steps(program, nodes)
     alone = [program for program in command.programs if runs_a_script(program)][-1:]

@@ -14,6 +14,15 @@ _OPERATORS = frozenset("();<>|&\n")
 _KEYWORDS = frozenset(
     ["if", "then", "else", "elif", "fi", "while", "until", "for", "do", "done", "case", "esac", "!", "{", "}"]
 )
+_BY_NODES = "nodes"
+_BRANCHES = frozenset({"then", "else", "elif", "case", "function", _BY_NODES})
+_OPENING = {"if": "if", "case": "case", "for": "for", "select": "for", "until": "while", "while": "while", "{": "{"}
+_CLOSING = frozenset({"fi", "esac", "done", "}"})
+"""Blocks of a shell: those of which one part runs, and the words that begin and end each."""
+_TESTS = frozenset({"[", "[[", "test", "which", "type", "grep", "nvidia-smi", "neuron-ls", "false"})
+"""Programs before `&&` whose exit code is a question, not a failure."""
+_NODES = re.compile(r"NODES|NUM_MACHINES|WORLD_SIZE", re.IGNORECASE)
+"""Variables with the number of nodes: a script that asks for it has a branch for every number."""
 _BEFORE_A_PROGRAM = frozenset({"exec", "nohup", "time", "command", "sudo", "uv", "run", "poetry", "nice", "setsid"})
 """Words that precede a program and start nothing else on the chips."""
 _WRAPPERS = frozenset(
@@ -42,12 +51,19 @@ STARTER = re.compile(
     r"|fabric|lightning|llamafactory-cli|axolotl|bash|sh|[\w.-]+\.(py|sh)"
 )
 """What a wrapper runs, as far as it is recognised among the wrapper's own options."""
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SUBSTITUTED = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\([^()]*\)|`[^`]*`")
+_MAX_NESTED = 5
+"""Substitutions inside each other that are read."""
 UNKNOWN = "$?"
 """A word that only the shell knows."""
+OWN_FOLDER = "$?folder"
+"""The folder of the script itself: `$(dirname "$0")`."""
+_OWN_SCRIPT = "$?script"
+_IN_OWN_FOLDER = re.compile(r"\$\?folder[\w./-]*")
+_NAMES_SCRIPT = re.compile(r"\$\{?(?:0\b|BASH_SOURCE\b)|\$\?script")
 _HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)", re.DOTALL)
-_ARRAY = re.compile(r"\b([A-Za-z_]\w*)=\(([^()']*)\)")
+_ARRAY = re.compile(r"\b([A-Za-z_]\w*\+?)=\(([^()']*)\)")
 _REFERENCE = re.compile(r"\$(?:\{(\w+|[@*])(?:\[[@*]\]|:?-([^{}]*))?\}|(\d|[A-Za-z_]\w*|[@*]))")
 _FUNCTION = re.compile(
     r"(?:^|(?<=[\n;&|]))[ \t]*(?:function[ \t]+([\w:.-]+)[ \t]*(?:\([ \t]*\))?|([\w:.-]+)[ \t]*\([ \t]*\))\s*\{(?=\s)"
@@ -83,22 +99,41 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 class Program:
     """One program that a command starts.
 
-    `variables` are set for it alone or were exported before; `where` names the file or key; `srun` has the words of a
-    Slurm step around it; `files` the texts of files that its words name, where the job's folder has them; `choices` the
-    values of each variable in its words that the text sets more than once, as in both branches of a condition.
+    `variables` are set for it alone or were exported before; `where` names the file or key; `before` has the words
+    before it, such as those of a wrapper; `files` the texts of files that its words name, where the job's folder has
+    them; `choices` the values of each variable in its words that the text sets more than once, as in both branches of
+    a condition. `condition` is the shell's word that decides whether it runs or may fail, such as `then` or `||`, ""
+    without one; `entered` are the folders of the `cd` before it.
     """
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
     where: str = "run.command"
-    srun: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    condition: str = ""
+    entered: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Its name without the folder."""
         return self.words[0].rpartition("/")[2]
+
+    @property
+    def srun(self) -> tuple[str, ...]:
+        """The words of the Slurm step around it."""
+        return self.before[self.before.index("srun") :] if "srun" in self.before else ()
+
+    @property
+    def in_branch(self) -> bool:
+        """Whether it is in one branch of a condition."""
+        return self.condition in _BRANCHES
+
+    @property
+    def for_its_nodes(self) -> bool:
+        """Whether it is in the branch for one number of nodes."""
+        return self.condition == _BY_NODES
 
     @property
     def text(self) -> str:
@@ -122,7 +157,9 @@ def programs_of(command: Sequence[str], where: str = "run.command") -> tuple[Pro
     program = _program(list(command), where)
     if program is None:
         return ()
-    return programs_of(program.words, where) if script_of_shell(program.words) is not None else (program,)
+    if script_of_shell(program.words) is None:
+        return (program,)
+    return tuple(_inside(program, inner) for inner in programs_of(program.words, where))
 
 
 def programs_in(
@@ -141,7 +178,9 @@ def programs_in(
     [('local', 'n=4'), ('shift',), ('torchrun', '--n', '4', 'a.py')]
     """
     text = _HERE_DOCUMENT.sub(r"\3", text.replace("<<<", " "))
-    text = _SUBSTITUTED.sub(UNKNOWN, text.replace("\\\n", " "))
+    text = text.replace("\\\n", " ")
+    for _ in range(_MAX_NESTED):
+        text = _SUBSTITUTED.sub(_substituted, text)
     text, functions = _without_functions(_ARRAY.sub(_as_assignment, text))
     values = _Values(known, functions)
     if arguments is not None:
@@ -156,6 +195,16 @@ def programs_in(
                 for name in program.words[1:]:
                     values.exported.pop(name, None)
     return tuple(programs)
+
+
+def _substituted(substitution: "re.Match[str]") -> str:
+    """What a substitution becomes: a path in the script's own folder, or an unknown word."""
+    folder = _IN_OWN_FOLDER.search(substitution[0])
+    if folder is not None:
+        return f"{folder[0]}/.." if "dirname" in substitution[0] else folder[0]
+    if _NAMES_SCRIPT.search(substitution[0]):
+        return OWN_FOLDER if "dirname" in substitution[0] else _OWN_SCRIPT
+    return UNKNOWN
 
 
 def _without_functions(text: str) -> tuple[str, dict[str, str]]:
@@ -202,7 +251,8 @@ def _between(text: str, spans: Sequence[tuple[int, int]]) -> str:
 def _as_assignment(array: "re.Match[str]") -> str:
     """An array as one text: its words, without comments and double quotes."""
     lines = (re.sub(r"(^|\s)#.*", " ", line) for line in array[2].replace('"', "").split("\n"))
-    return f"{array[1]}='{' '.join(' '.join(lines).split())}'"
+    space = " " if array[1].endswith("+") else ""
+    return f"{array[1]}='{space}{' '.join(' '.join(lines).split())}'"
 
 
 def _filled(word: str, values: Mapping[str, str | None]) -> list[str]:
@@ -227,6 +277,8 @@ class _Values(dict[str, str | None]):
         arguments: the words of the text's own call, or of the function's that is being read; None if unknown.
         exported: the variables that the programs after it get.
         all_exported: whether every variable is exported (`set -a`).
+        entered: the folders of the `cd` so far.
+        blocks: the blocks that are open, each by the word that decides whether it runs.
         calls: the number of calls of functions that were read.
     """
 
@@ -237,7 +289,61 @@ class _Values(dict[str, str | None]):
         self.arguments: tuple[str, ...] | None = None
         self.exported: dict[str, str] = {}
         self.all_exported = False
+        self.entered: tuple[str, ...] = ()
         self.calls = 0
+        self.blocks: list[str] = []
+        # The variables, their values, the exported ones and the folder before each subshell that is open.
+        self._outer: list[tuple[dict[str, str | None], dict[str, list[str]], dict[str, str], tuple[str, ...]]] = []
+        self._guard = self._last = ""
+
+    @property
+    def condition(self) -> str:
+        """The word that decides whether the next program runs; "" if it always does."""
+        blocks = [block for block in self.blocks if block != "{"]
+        return next((block for block in blocks if block in _BRANCHES), (blocks or [self._guard])[-1])
+
+    def begin(self, words: Sequence[str]) -> None:
+        """Note the blocks that the words of one command begin and end."""
+        if not words:
+            return
+        for word in words:
+            if word in _OPENING:
+                self.blocks.append("function" if self._last == "()" else _OPENING[word])
+            elif word in _CLOSING:
+                del self.blocks[-1:]
+            elif word in {"then", "else", "elif"} and self.blocks:
+                self.blocks[-1] = word if self.blocks[-1] != _BY_NODES else _BY_NODES
+            elif word not in _KEYWORDS:
+                break
+            self._last = word
+        if self.blocks[-1:] in (["if"], ["elif"], ["case"]) and _NODES.search(" ".join(words)):
+            self.blocks[-1] = _BY_NODES
+        if words[0] == "function" and words[-1] == "{":
+            self.blocks.append("function")
+        elif words[0] in {"for", "select"} and len(words) > 1:
+            self.forget(words[1])
+        self._last = next((word for word in words if word not in _KEYWORDS), "")
+
+    def end(self, operator: str) -> None:
+        """Note what follows a command."""
+        if operator == "||" or (operator == "&&" and self._last in _TESTS):
+            self._guard = operator
+        elif operator.startswith((";", "&")) and operator != "&&":
+            self._guard = ""
+        for sign in operator:
+            if sign == "(":
+                state = (dict(self), {name: [*values] for name, values in self._all.items()}, {**self.exported})
+                self._outer.append((*state, self.entered))
+            elif sign == ")" and self._outer:
+                variables, self._all, self.exported, self.entered = self._outer.pop()
+                self.clear()
+                self |= variables
+        if operator == "()":
+            self._last = operator
+
+    def forget(self, name: str) -> None:
+        """Note that only the shell knows a variable."""
+        self._all[name], self[name] = [UNKNOWN, f"${name}"], None
 
     def give(self, arguments: Sequence[str] | None) -> None:
         """Set the positional parameters."""
@@ -251,11 +357,17 @@ class _Values(dict[str, str | None]):
             self |= dict.fromkeys("@*", " ".join(arguments))
 
     def assign(self, name: str, value: str) -> None:
-        """Note one more value."""
-        seen = self._all.setdefault(name, [])
-        if value not in seen:
-            seen.append(value)
-        self[name] = value if len(seen) == 1 else None
+        """Note the value of a variable, or one more where a condition decides; `NAME+` adds to the value."""
+        if name.endswith("+"):
+            name, before = name[:-1], self._all.get(name[:-1], [""])
+            values = [old + value for old in before]
+        else:
+            values = [value]
+        if self.condition == _BY_NODES:
+            values = [UNKNOWN]
+        seen = self._all.get(name, []) if self.condition else []
+        self._all[name] = list(dict.fromkeys([*seen, *values]))
+        self[name] = self._all[name][0] if len(self._all[name]) == 1 else None
 
     def apply(self, program: Program) -> None:
         """Note what a builtin of the shell changes."""
@@ -272,6 +384,11 @@ class _Values(dict[str, str | None]):
             self.all_exported = "+o" not in words
         elif name == "set" and "+a" in words:
             self.all_exported = False
+        elif name == "read":
+            for variable in filter(str.isidentifier, words):
+                self.forget(variable)
+        elif name == "cd" and len(words) == 1:
+            self.entered = (*self.entered, words[0])
 
     def choices_in(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The values of the variables in some words that have several, unless the shell alone knows one of them."""
@@ -305,31 +422,37 @@ def _in_line(line: str, where: str, values: _Values) -> Iterator[Program]:
     lexer.whitespace_split, lexer.commenters = True, "#"
     words: list[str] = []
     try:
-        tokens = [*lexer, ";"]
+        parts = list(lexer)
     except ValueError:
         return
+    # A line that ends with `&&` or `||` goes on in the next one.
+    parts.append("|" if parts[-1:] in (["&&"], ["||"], ["|"]) else ";")
     redirected = False
-    for token in tokens:
-        if token and _OPERATORS.issuperset(token):
-            redirected = token[-1] in "<>" or (token[0] in "<>" and token[-1] == "&")
+    for part in parts:
+        if part and _OPERATORS.issuperset(part):
+            redirected = part[-1] in "<>" or (part[0] in "<>" and part[-1] == "&")
             if redirected:
                 if words and words[-1].isdecimal():
                     words.pop()
                 continue
-            words = [part for word in words for part in _filled(word, values)]
+            values.begin(words)
+            words = [one for word in words for one in _filled(word, values)]
             program = _program(words, where, values.functions)
             if program is not None:
-                yield from _run_in_shell(program, where, values)
+                condition = values.condition or ("if" if part == "||" else "")
+                placed = replace(program, condition=condition, entered=values.entered)
+                yield from _run_in_shell(placed, where, values)
             else:
                 for name, equals, value in (word.partition("=") for word in words if _ASSIGNMENT.match(word)):
                     values.assign(name, value if equals else "")
                     if values.all_exported:
                         values.exported[name] = value
+            values.end(part)
             words = []
         elif redirected:
             redirected = False
         else:
-            words.append(token)
+            words.append(part)
 
 
 def _run_in_shell(program: Program, where: str, values: _Values) -> Iterator[Program]:
@@ -337,26 +460,43 @@ def _run_in_shell(program: Program, where: str, values: _Values) -> Iterator[Pro
     name, words = program.words[0], program.words[1:]
     if name in values.functions and values.calls < _MAX_CALLS and len(words) <= _MAX_ARGUMENTS:
         values.calls += 1
-        body, outer = values.functions.pop(name), values.arguments
+        body, outer, depth = values.functions.pop(name), values.arguments, len(values.blocks)
+        values.blocks.append(values.condition or "{")
         values.give(words)
         for line in body.split("\n"):
             for inner in _in_line(line, where, values):
                 yield replace(inner, variables={**program.variables, **inner.variables})
         values.give(outer)
         values.functions[name] = body
+        del values.blocks[depth:]
         return
     values.apply(program)
+    if name == "eval" and values.calls < _MAX_CALLS:
+        values.calls += 1
+        for line in " ".join(words).split("\n"):
+            yield from _in_line(line, where, values)
+        return
     inner_text = script_of_shell(program.words)
     if inner_text is None:
         yield program
         return
     known = {name: value for name, value in values.items() if value is not None and name.isidentifier()}
-    yield from programs_in(inner_text, where, known, arguments_of_shell(program.words))
+    for inner in programs_in(inner_text, where, known, arguments_of_shell(program.words)):
+        yield _inside(program, inner)
+
+
+def _inside(shell: Program, inner: Program) -> Program:
+    """A program that a shell starts, with what is around the shell."""
+    return replace(
+        inner,
+        before=(*shell.before, *inner.before),
+        condition=shell.condition or inner.condition,
+        entered=(*shell.entered, *inner.entered),
+    )
 
 
 def _program(words: list[str], where: str, functions: Container[str] = ()) -> Program | None:
     variables: dict[str, str] = {}
-    srun: tuple[str, ...] = ()
     at = 0
     while at < len(words):
         word = words[at]
@@ -367,20 +507,18 @@ def _program(words: list[str], where: str, functions: Container[str] = ()) -> Pr
             at = at if word in functions else _wrapped(words, at)
             break
         elif word in {"srun", "env"}:
-            begin, inner = at, _wrapped(words, at)
+            inner = _wrapped(words, at)
             if word == "srun" and inner > at:
-                srun, at = tuple(words[begin:inner]), inner
+                at = inner
                 break
             while at + 1 < len(words) and words[at + 1].startswith("-"):
                 at += 1
-            if word == "srun":
-                srun = tuple(words[begin : at + 1])
         elif word not in _KEYWORDS and word not in _BEFORE_A_PROGRAM:
             break
         at += 1
     if at >= len(words):
         return None
-    return Program(words=tuple(words[at:]), variables=variables, where=where, srun=srun)
+    return Program(words=tuple(words[at:]), variables=variables, where=where, before=tuple(words[:at]))
 
 
 def _wrapped(words: Sequence[str], at: int) -> int:
@@ -415,4 +553,4 @@ def runs_a_script(program: Program) -> bool:
     module = next((after for before, after in pairwise(words) if before == "-m"), None)
     if module is not None:
         return module not in MODULES and module.partition(".")[0] not in {"http", "pip", "venv", "json", "compileall"}
-    return any(word.endswith(".py") for word in words)
+    return any(word.endswith(".py") and word.rpartition("/")[2] != "setup.py" for word in words)

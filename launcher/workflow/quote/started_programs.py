@@ -13,8 +13,8 @@ from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.record import record
 from launcher.planning.job_command import (
     EMPTY,
+    OWN_FOLDER,
     STARTER,
-    UNKNOWN,
     Program,
     exported_by,
     programs_in,
@@ -39,14 +39,28 @@ _SHELL_LINE = re.compile(rb"#![ \t]*\S*?(?:/env(?:[ \t]+-\S+)*[ \t]+)?(?:\S*/)?(
 _SOURCED = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)[ \t]*(?:source|\.)[ \t]+([\w./-]+)[ \t]*(?=$|[;&|])")
 _INCLUDED = re.compile(r"(?m)^(?:[-s]?include|import)[ \t]+(?![^\n]*\$)([^\n#]+)")
 """A line of a makefile or justfile that reads others (GNU make manual, Include; just manual, Imports)."""
-_CONDITION = re.compile(r"\|\||\[|(?:^|[\s;])(?:case|if|test|trap|until|while)\s")
 _MAKE_NO_SCRIPT = frozenset(
     [
-        *("cd", "date", "declare", "echo", "export", "hostname", "local", "mkdir", "module", "nvidia-smi", "neuron-ls"),
-        *("pip", "pip3", "printf", "readonly", "set", "shift", "sleep", "true", "typeset", "ulimit", "unset", "which"),
+        *(":", "[", "[[", "cat", "cd", "conda", "date", "declare", "df", "dirname", "echo", "export", "false", "free"),
+        *("getopts", "grep", "head", "hostname", "id", "ldconfig", "local", "ls", "lscpu", "mamba", "mkdir", "ml"),
+        *("module", "neuron-ls", "nproc", "nvcc", "nvidia-smi", "pip", "pip3", "printenv", "printf", "pwd", "read"),
+        *("readonly", "set", "shift", "sleep", "sort", "tail", "test", "trap", "true", "type", "typeset", "ulimit"),
+        *("umask", "uname", "unset", "wc", "which", "whoami"),
     ]
 )
 """Programs after which a script that is missing in the job's folder is still missing on the node."""
+_ACTIVATION = frozenset(
+    [
+        *(".bash_profile", ".bashrc", ".profile", "activate", "bash", "bashrc", "conda.sh", "lmod.sh", "modules.sh"),
+        "profile",
+    ]
+)
+"""Scripts of others that a job sources, and that neither write into its folder nor leave it."""
+_REDIRECTED = re.compile(r"(?<![0-9&<=-])(?:[012&])?>{1,2}\|?[ \t]*(?![&(])[\"']?([^\s\"';|&()<>]+)")
+_NOT_BESIDE_FILE = re.compile(r"working-directory|no-cd")
+_CONTAINERS = frozenset({"apptainer", "docker", "enroot", "podman", "singularity"})
+_CHANGE_FOLDER = re.compile(r"(?:-C|-D|-w|--(?:chdir|cwd|directory|workdir|pwd|container-workdir))(?:=.*)?")
+"""Programs and options before a program that let it run in another folder than the shell's."""
 _ENVIRONMENT_FILE = re.compile(r"--env-file(?:=|[ \t]+)([^\s;|&]+)|\bdotenv(?:[ \t]+-f[ =]?([^\s;|&]+))?[ \t]+run\b")
 """Files of variables for the programs of a text (uv run, docker run; python-dotenv's `dotenv`, by default .env)."""
 _PRINTED_FILE = re.compile(r"\$\((?:<|(?:cat|e?grep|sed)\b)([^()]*)\)|`(?:cat|e?grep|sed)\b([^`]*)`")
@@ -100,18 +114,29 @@ def started_programs(
         setup: shell lines before it, which are not among the programs, but whose variables and folder are.
     """
     walk = _Walk(root, known)
-    folder = PurePosixPath()
     for index, line in enumerate(setup):
-        for started in walk.of_text(line, f"run.setup[{index}]", folder, 0):
+        for started in walk.of_text(line, f"run.setup[{index}]", walk.folder, 0):
             walk.exported |= exported_by(started.program)
-            folder = started.folder
-    text = script_of_shell(command)
-    if text is not None:
-        yield from walk.of_text(text, where, folder, 0, arguments_of_shell(command))
-        return
-    walk.read_variables(" ".join(command), folder)
-    for program in programs_of(command, where):
-        yield from walk.of_program(program, folder, 0)
+    yield from walk.of_command(command, where)
+
+
+def first_missing(
+    root: Path, commands: Sequence[tuple[str, Sequence[str]]], known: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """The first script that some commands, one after another, run and the job's folder lacks, after what names it.
+
+    Args:
+        root: the job's folder.
+        commands: the words of each, after its path in the plan.
+        known: the variables that the plan gives.
+    """
+    walk = _Walk(root, known)
+    for where, command in commands:
+        walk.folder, walk.exported = PurePosixPath(), {}
+        for started in walk.of_command(command, where):
+            if started.missing:
+                return started.program.where, started.missing
+    return None
 
 
 class _Walk:
@@ -124,8 +149,23 @@ class _Walk:
         self._of_files: dict[str, str] = {}
         self._read: set[str] = set()
         self._inserted = 0
-        # Whether the programs so far ran without a condition and wrote no script.
+        # Whether no program so far can have written a script, the files that the texts write, and what decides whether
+        # the text runs that is being read.
         self._certain = True
+        self._written: set[str] = set()
+        self._condition = ""
+        # Where the next command runs.
+        self.folder = PurePosixPath()
+
+    def of_command(self, command: Sequence[str], where: str) -> Iterator[Started]:
+        """The programs of a command."""
+        text = script_of_shell(command)
+        if text is not None:
+            yield from self.of_text(text, where, self.folder, 0, arguments_of_shell(command))
+            return
+        self.read_variables(" ".join(command), self.folder)
+        for program in programs_of(command, where):
+            yield from self.of_program(program, self.folder, 0)
 
     def of_text(
         self, text: str, where: str, folder: PurePosixPath, depth: int, arguments: Sequence[str] | None = None
@@ -133,27 +173,37 @@ class _Walk:
         """The programs of a shell text; `arguments` are its own words, None if they are unknown."""
         script_folder = folder if where.startswith("run.") else PurePosixPath(where).parent
         self.read_variables(text, folder)
-        self._certain = self._certain and _CONDITION.search(text) is None
         text = self._with_sourced(self._with_printed(text, folder), folder, depth)
+        self._written |= {PurePosixPath(match[1]).name for match in _REDIRECTED.finditer(text)}
         for program in programs_in(text, where, {**self.known, **self.exported}, arguments):
-            yield from self.of_program(program, folder, depth)
-            if program.name == "cd" and len(program.words) == 2:  # noqa: PLR2004 - cd and its folder
-                folder = self._entered(folder, script_folder, program.words[1])
-                self._certain = self._certain and (self.root / folder).is_dir()
+            place = folder
+            for word in program.entered:
+                place = self._entered(place, script_folder, word)
+            yield from self.of_program(_with_own_folder(program, script_folder, place), place, depth)
+            if depth == 0 and program.name == "cd":
+                self.folder = self._entered(place, script_folder, " ".join(program.words[1:]))
 
     def of_program(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
         """A program, and what the shell script that it is or runs starts."""
-        program = replace(program, variables={**self._of_files, **self.exported, **program.variables})
+        outer = self._condition
+        self._condition = outer or program.condition
+        variables = {**self._of_files, **self.exported, **program.variables}
+        program = replace(program, variables=variables, condition=self._condition)
         word, by_shell = named_script(program)
         script = self._at(word, folder, by_shell=by_shell) if word else None
-        missing = self._missing(program, word, folder) if word and script is None and self._certain else ""
+        missing = self._missing(program, word, folder) if word and script is None else ""
         yield Started(program=program, folder=folder, script=script, missing=missing)
-        if program.name not in _MAKE_NO_SCRIPT and (script is None or not script.is_shell):
-            self._certain = False
-        if program.name in RECIPES:
+        if script is not None and script.is_shell:
+            yield from self._of_script(program, script, folder, depth)
+        elif program.name in RECIPES:
             yield from self._of_recipe(program, folder, depth)
-        if script is None or not script.is_shell:
-            return
+        elif not _makes_no_script(program, word) or (program.name == "cd" and program.condition not in {"", "if"}):
+            self._certain = False
+        self._condition = outer
+
+    def _of_script(self, program: Program, script: Script, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+        """What a shell script starts."""
+        word = script.word
         arguments = program.words[program.words.index(word) + 1 :]
         key = " ".join((script.name, *arguments))
         if key in self._read or depth >= _MAX_DEPTH or len(self._read) >= MAX_SCRIPTS:
@@ -169,6 +219,7 @@ class _Walk:
         """What the targets start that make, just or Task runs."""
         from launcher.workflow.quote.recipes import call_of, environment_files, recipe
 
+        certain, self._certain = self._certain, False
         call = call_of(program.words)
         folder = self._entered(folder, folder, call.folder or ".")
         names = RECIPES[program.name] if call.file is None else (call.file,)
@@ -183,7 +234,10 @@ class _Walk:
         for name in environment_files(program.name, text, call):
             self.exported |= self._variables_at(name, folder)
         known = {**self.known, **self.exported, **program.variables}
-        yield from self.of_text(recipe(program.name, text, call, known), script.name, folder, depth + 1)
+        lines = recipe(program.name, text, call, known)
+        # make and Task may skip or write what a recipe names, and a setting of just changes its folder.
+        self._certain = certain and program.name == "just" and lines != "" and _NOT_BESIDE_FILE.search(text) is None
+        yield from self.of_text(lines, script.name, folder, depth + 1)
 
     def _with_included(self, text: str, folder: PurePosixPath, seen: frozenset[str] = frozenset()) -> str:
         """A file of recipes with those that it includes in their places, as far as the job's folder has them."""
@@ -217,8 +271,10 @@ class _Walk:
 
     def _entered(self, folder: PurePosixPath, script_folder: PurePosixPath, word: str) -> PurePosixPath:
         """The folder after `cd`; one that is not in the job's folder has no scripts."""
-        if UNKNOWN in word:  # cd "$(dirname "$0")"
-            return script_folder
+        if word.startswith(OWN_FOLDER):
+            folder, word = script_folder, f".{word.removeprefix(OWN_FOLDER)}"
+        if "$" in word:
+            return _ELSEWHERE
         path, root = (Path(os.path.realpath(place)) for place in (self.root / folder / word, self.root))
         return PurePosixPath(path.relative_to(root).as_posix()) if path.is_relative_to(root) else _ELSEWHERE
 
@@ -251,13 +307,18 @@ class _Walk:
 
     def _missing(self, program: Program, word: str, folder: PurePosixPath) -> str:
         """The path of the script that a program is or runs, if the job's folder lacks it; "" if that is not certain."""
+        elsewhere = any(_CHANGE_FOLDER.fullmatch(before) for before in program.before)
+        if not self._certain or program.condition or elsewhere or _CONTAINERS & set(program.before):
+            return ""
         runs = word == program.words[0] or program.name in SHELLS or STARTER.fullmatch(program.name)
         if not runs or {"-c", "-m", "--module"} & set(program.words) or word.startswith(("/", "~")):
             return ""
         path = os.path.normpath(folder / word)
         if any(sign in path for sign in "$*?{[") or path.startswith(("../", "/")):
             return ""
-        return "" if os.path.lexists(self.root / path) else path
+        written = {PurePosixPath(path).name} & self._written or any("$" in name for name in self._written)
+        is_there = os.path.lexists(self.root / path) or not (self.root / folder).is_dir()
+        return "" if written or is_there else path
 
     def _at(self, word: str, folder: PurePosixPath, *, by_shell: bool = False) -> Script | None:
         """The script that a word names, if it is in the job's folder; `by_shell`: a shell reads it."""
@@ -273,6 +334,23 @@ class _Walk:
         start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
         is_shell = by_shell or name.endswith(".sh") or _SHELL_LINE.match(start) is not None
         return Script(word=word, name=name, head=head, mode=mode, is_shell=is_shell and b"\0" not in head)
+
+
+def _with_own_folder(program: Program, script_folder: PurePosixPath, place: PurePosixPath) -> Program:
+    """A program whose words name the folder of the script that starts it, as seen from where the program runs."""
+    if place.is_absolute() or not any(OWN_FOLDER in word for word in program.words):
+        return program
+    own = os.path.relpath(script_folder, place)
+    return replace(program, words=tuple(word.replace(OWN_FOLDER, own) for word in program.words))
+
+
+def _makes_no_script(program: Program, word: str) -> bool:
+    """Whether a script that was missing before a program is missing after it; `word` is what it sources."""
+    if program.name in {"source", "."}:
+        return PurePosixPath(word).name in _ACTIVATION
+    if program.name in {"exit", "return"}:
+        return program.words[1:] != () and program.words[1] != "0"  # the job has failed
+    return program.name in _MAKE_NO_SCRIPT or program.words[1:3] == ("-m", "pip")
 
 
 def named_script(program: Program) -> tuple[str, bool]:

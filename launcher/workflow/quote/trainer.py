@@ -41,7 +41,7 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
     if run.setup:
         return findings
     where = PATH
-    if script is None or (root / script).exists():
+    if script is None or run.before or (root / script).exists():
         where, script = missing_script(root, run)
     if not script:
         return findings
@@ -70,7 +70,7 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
     script, where = script_of(run.command), PATH
     if run.setup:
         return
-    if script is None or script in work.names:
+    if script is None or run.before or script in work.names:
         where, script = missing_script(work.root, run)
     if not script:
         return

@@ -10,7 +10,7 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.request import RunSpec
 from launcher.planning.job_command import Program
 from launcher.submit.stub_files import empty_submodules
-from launcher.workflow.quote.started_programs import SHELLS, Script, started_programs
+from launcher.workflow.quote.started_programs import SHELLS, Script, first_missing, started_programs
 
 MENDERS = frozenset({"chmod", "dos2unix", "sed", "git", "cp", "ln"})
 """Programs that may make a script runnable on the node."""
@@ -67,10 +67,12 @@ def missing_script(root: Path, run: RunSpec) -> tuple[str, str]:
 
     Only a script that is certainly missing on the node too; two empty texts without one.
     """
-    for path, command in _commands(run):
-        for started in started_programs(root, command, where=path, known=run.env):
-            if started.missing:
-                return started.program.where, started.missing
+    command, *steps = _commands(run)
+    before, after = steps[: len(run.before)], steps[len(run.before) :]
+    for commands in ([*before, command], *([step] for step in after)):
+        missing = first_missing(root, commands, run.env)
+        if missing is not None:
+            return missing
     return "", ""
 
 

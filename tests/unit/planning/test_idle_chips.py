@@ -126,7 +126,12 @@ def test_command_leaving_chips_idle_is_named(line, nodes, expected):
             ["=2 starts", "=4 starts"],
         ),
         ("N=8\nN=auto\ntorchrun --nproc_per_node=$N a.py", ONE, []),
-        ("N=$(nvidia-smi -L | wc -l)\nN=4\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+        ("N=4\n[ $A ] && N=$(nvidia-smi -L | wc -l)\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+        (
+            "A=(--max-restarts 0)\nif [ $B ]; then\n  A+=(--standalone)\nfi\ntorchrun ${A[@]} a.py",
+            FOUR,
+            ["run.command gives A --max-restarts 0 or --max-restarts 0 --standalone"],
+        ),
     ],
 )
 def test_variable_with_several_values_gives_a_finding_that_depends_on_a_condition(line, nodes, expected):
@@ -269,3 +274,53 @@ def test_torchrun_is_the_fix_of_a_trainer_that_may_use_pytorch(packages, hint):
 def test_trainer_of_cpu_packages_that_starts_processes_has_no_finding():
     command = JobCommand(programs=programs_of(("python", "a.py")), packages=frozenset(["numpy"]), all_chips=True)
     assert list(idle_findings(command, {}, ONE)) == []
+
+
+@pytest.mark.parametrize(
+    "line, nodes, expected",
+    [
+        ("N=1\nN=4\ntorchrun --nproc_per_node=$N a.py", ONE, ["--nproc_per_node=4 starts 4"]),
+        ("N=1\nN=8\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+        ("N=$(nvidia-smi -L | wc -l)\nN=4\ntorchrun --nproc_per_node=$N a.py", ONE, ["=4 starts 4 processes"]),
+        ("C=torchrun\nC+=' --standalone'\nC+=' a.py'\n$C", FOUR, ["--standalone joins no other node"]),
+        ("A=()\nA+=(--standalone)\nA+=(a.py)\ntorchrun ${A[@]}", FOUR, ["--standalone joins no other node"]),
+        ("C='torchrun --standalone a.py'\necho $C\neval $C", FOUR, ["--standalone joins no other node"]),
+        (
+            'eval "N=4; torchrun --nproc_per_node=$((2 + 2)) a.py"\ntorchrun --nproc_per_node=$N a.py',
+            ONE,
+            ["=4 starts"],
+        ),
+        ("X='eval $X'\neval $X\ntorchrun a.py", FOUR, []),
+        ("(N=1; CUDA_VISIBLE_DEVICES=0; export CUDA_VISIBLE_DEVICES; python b.py)\ntorchrun a.py", ONE, []),
+        ("N=8\n(N=1)\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+        ("for N in 1 2 4; do\n  torchrun --nproc_per_node=$N a.py\ndone", ONE, []),
+        ("N=1\nread -r N <n.txt\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+        ("torchrun a.py\npython setup.py build_ext", ONE, []),
+    ],
+)
+def test_value_is_the_one_that_the_shell_has_at_the_launcher(line, nodes, expected):
+    found = messages(line, nodes)
+    assert [text in message for text, message in zip(expected, found, strict=True)] == [True] * len(expected)
+    assert not any("condition" in message for message in found)
+
+
+@pytest.mark.parametrize(
+    "line, notes",
+    [
+        ("if [ $A ]; then torchrun a.py; else torchrun --standalone a.py; fi", [True]),
+        ("case $A in\n  b) torchrun --standalone a.py ;;\n  *) torchrun a.py ;;\nesac", [True]),
+        ("if [ $A ]; then\n  torchrun a.py\nelif [ $B ]; then\n  torchrun --standalone a.py\nfi", [True]),
+        ('one() { torchrun --standalone a.py; }\nall() { torchrun a.py; }\n"$A"', [True]),
+        ("if [ $A ]; then B=1; fi\ntorchrun --standalone a.py", [False]),
+        ("if ! torchrun --standalone a.py; then exit 3; fi", [False]),
+        ("cd src && torchrun --standalone a.py || exit 1", [False]),
+        ("echo if then; torchrun --standalone a.py", [False]),
+        # A script that asks for the number of nodes has a branch for each number.
+        ("if [ $SLURM_NNODES -gt 1 ]; then torchrun a.py; else torchrun --standalone a.py; fi", []),
+        ("case $SLURM_JOB_NUM_NODES in\n 1) torchrun --standalone a.py ;;\n *) torchrun a.py;;\nesac", []),
+        ("N=$SLURM_NNODES\nif [ $WORLD_SIZE = 1 ]; then A=--standalone; else A=; fi\ntorchrun $A a.py", []),
+    ],
+)
+def test_launcher_in_a_branch_gives_a_finding_that_depends_on_a_condition(line, notes):
+    found = messages(line, FOUR)
+    assert [message.endswith("it depends on a condition in run.command") for message in found] == notes

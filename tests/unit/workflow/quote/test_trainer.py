@@ -293,6 +293,15 @@ def test_script_called_by_script_is_checked(tmp_path, outer, inner, mode, code):
         ("bash -lc 'source env.sh && bash go.sh'", {"env.sh": "export A=1\n"}, ("run.command", "go.sh")),
         ("bash run.sh", {"run.sh": "cd src\nbash ../tools/go.sh\n", "src/a.py": ""}, ("run.sh", "tools/go.sh")),
         ("go() { bash $1; }; go no.sh", {}, ("run.command", "no.sh")),
+        ("if [ -z $A ]; then A=1; fi\nbash no.sh", {}, ("run.command", "no.sh")),
+        ("bash run.sh", {"run.sh": "[[ -z $A ]] && A=1\ntorchrun no.py\n"}, ("run.sh", "no.py")),
+        ("source ~/conda.sh && conda activate a && bash no.sh", {}, ("run.command", "no.sh")),
+        ("python -m pip install -r r.txt; nvidia-smi >a.txt; bash no.sh", {}, ("run.command", "no.sh")),
+        ("cd src || exit 1; bash no.sh", {"src/a.py": ""}, ("run.command", "src/no.sh")),
+        ("(cd src && bash a.sh); bash no.sh", {"src/a.sh": "ls\n"}, ("run.command", "no.sh")),
+        ("just a", {"justfile": "a:\n  bash no.sh\n"}, ("justfile", "no.sh")),
+        ("just --set n no a", {"justfile": "n := 'b'\na:\n  bash {{n}}.sh\n"}, ("justfile", "no.sh")),
+        ("bash b/run.sh", {"b/run.sh": 'cd "$(dirname "$0")/.."\nbash b/no.sh\n'}, ("b/run.sh", "b/no.sh")),
         # What the node may still have: written before, elsewhere, or only under a condition.
         ("git clone https://example.org/a . && bash go.sh", {}, None),
         ("python make_script.py && bash go.sh", {"make_script.py": ""}, None),
@@ -303,6 +312,23 @@ def test_script_called_by_script_is_checked(tmp_path, outer, inner, mode, code):
         ("python -m go conf.py", {}, None),
         ("bash $HOME/go.sh", {}, None),
         ("bash run.sh -c a.yaml", {"run.sh": "echo $@\n"}, None),
+        ("echo torchrun a.py >go.sh && bash go.sh", {}, None),
+        ("F=$(mktemp); printf a >$F; bash go.sh", {}, None),
+        ("(cd src && bash a.sh); bash go.sh", {"src/a.sh": "ls\n", "go.sh": "ls\n"}, None),
+        ("if [ $A ]; then cd src; fi; bash go.sh", {"src/a.sh": "", "go.sh": "ls\n"}, None),
+        ("[ -x go.sh ] &&\n  bash go.sh", {}, None),
+        ("test -f a ||\n  bash go.sh", {}, None),
+        ("if [ -f b ]; then exit 0; fi; bash go.sh", {}, None),
+        ("which go && bash go.sh", {}, None),
+        ("for a in b; do bash go.sh; done", {}, None),
+        ("clean() { bash go.sh; }; trap clean EXIT", {}, None),
+        ("cd $(mktemp -d) && bash go.sh", {}, None),
+        ("docker run -w /app image bash go.sh", {}, None),
+        ("apptainer exec a.sif sh -c 'python go.py'", {}, None),
+        ("env -C /opt/src bash go.sh", {}, None),
+        ("make a", {"Makefile": "a: go.sh\n\tbash go.sh\n%.sh:\n\tcp $< $@\n"}, None),
+        ("just a", {"justfile": "set working-directory := 'b'\na:\n  bash go.sh\n"}, None),
+        ("bash run.sh", {"run.sh": "if [ $A ]; then bash b.sh; fi\n", "b.sh": "bash go.sh\n"}, None),
     ],
 )
 def test_missing_script_is_named_wherever_the_command_runs_it(tmp_path, command, files, named):
@@ -326,6 +352,20 @@ def test_missing_script_of_a_step_before_the_command_is_named(tmp_path):
     request = plan_file.loads(PLAN + "run: {before: [{command: [bash, no.sh]}]}\n")
     (finding,) = missing_trainer(tmp_path / "plan.yaml", request)
     assert (finding.code, finding.path) == ("no-script", "run.before[0].command")
+
+
+@pytest.mark.parametrize("step, named", [("git clone https://example.org/a .", False), ("echo a", True)])
+def test_script_that_a_step_before_the_command_may_write_is_not_missing(tmp_path, step, named):
+    request = plan_file.loads(PLAN + f"run: {{before: [{{command: {step}}}], command: bash go.sh}}\n")
+    assert [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)] == ["no-script"] * named
+
+
+@pytest.mark.parametrize("command", ["bash go.sh", "python go.py"])
+def test_missing_script_of_a_step_after_the_command_is_named(tmp_path, command):
+    (tmp_path / "train.py").touch()
+    request = plan_file.loads(PLAN + f"run: {{after: [{{command: {command}}}]}}\n")
+    (finding,) = missing_trainer(tmp_path / "plan.yaml", request)
+    assert (finding.code, finding.path) == ("no-script", "run.after[0].command")
 
 
 def test_missing_folder_of_submodule_is_named_by_quote(tmp_path):

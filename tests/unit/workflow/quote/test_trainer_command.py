@@ -90,6 +90,32 @@ def test_setup_variables_apply_to_command_and_scripts(tmp_path):
     assert (program.name, program.variables) == ("torchrun", {"CUDA_VISIBLE_DEVICES": "0"})
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\nmkdir out\ncd src\nbash "$HERE/a.sh"\n',
+        'cd "$(dirname "$0")"\nbash a.sh\n',
+        'bash "$(dirname $(readlink -f $0))/a.sh"\n',
+        'cd $(dirname $(dirname "$0"))\nbash s/a.sh\n',
+        "(cd src && ls)\nbash s/a.sh\n",
+        "cd src || exit 1\nbash ../s/a.sh\n",
+    ],
+)
+def test_script_is_found_from_the_folder_where_the_shell_is(tmp_path, line):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "run.sh").write_text(line)
+    (tmp_path / "s" / "a.sh").write_text(FOUR)
+    assert FOUR.split() in [[*program.words] for program in read(tmp_path, "bash s/run.sh").programs]
+
+
+def test_setup_folder_is_the_one_of_the_command(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.sh").write_text(FOUR)
+    request = plan_file.loads(PLAN.replace("{command: COMMAND}", "{setup: [cd src], command: bash a.sh}"))
+    assert FOUR.split() in [[*program.words] for program in job_command(tmp_path / "plan.yaml", request).programs]
+
+
 def test_missing_script_leaves_command_unchanged(tmp_path):
     command = read(tmp_path, "python train.py")
     assert [program.words for program in command.programs] == [("python", "train.py")]
