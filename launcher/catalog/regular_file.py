@@ -65,6 +65,14 @@ def read_regular(path: Path, most: int, *, within: Path | None = None) -> bytes:
         return _read_bounded(stream, most)
 
 
+def mode_of(path: Path) -> int:
+    """The mode of what a path names; 0 if it names nothing, or no file can have its name (too long, a null byte)."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
 def read_named(path: Path, most: int) -> bytes:
     """The content of a file that the user typed: a regular file, or a pipe such as /dev/stdin.
 

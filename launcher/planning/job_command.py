@@ -73,6 +73,12 @@ _WORD = re.compile(r"(?<![\w./:=-])[\w:.-]+(?![\w./:=(-])")
 _MAX_CALLS = 200
 _MAX_ARGUMENTS = 1000
 """Calls of functions that are read in one text, and words of each: functions may call each other without end."""
+_MAX_SUBSHELLS = 100
+_MAX_OPEN = 100
+_MAX_VALUE = 4096
+_MAX_VALUES = 16
+"""Subshells of one text whose variables are kept apart, blocks and folders inside each other, characters of a known
+value, and values of a variable."""
 _SETS_VARIABLES = frozenset({"declare", "local", "readonly", "typeset"})
 _ALL_EXPORTED = re.compile(r"-[a-z]*a[a-z]*|allexport")
 _SET_ON_NODES = ("SLIPWAY_", "SLURM_", "PET_", "MASTER_", "HOST", "HOME", "PWD", "USER")
@@ -294,6 +300,7 @@ class _Values(dict[str, str | None]):
         self.blocks: list[str] = []
         # The variables, their values, the exported ones and the folder before each subshell that is open.
         self._outer: list[tuple[dict[str, str | None], dict[str, list[str]], dict[str, str], tuple[str, ...]]] = []
+        self._subshells = 0
         self._guard = self._last = ""
 
     @property
@@ -307,7 +314,7 @@ class _Values(dict[str, str | None]):
         if not words:
             return
         for word in words:
-            if word in _OPENING:
+            if word in _OPENING and len(self.blocks) < _MAX_OPEN:
                 self.blocks.append("function" if self._last == "()" else _OPENING[word])
             elif word in _CLOSING:
                 del self.blocks[-1:]
@@ -331,7 +338,8 @@ class _Values(dict[str, str | None]):
         elif operator.startswith((";", "&")) and operator != "&&":
             self._guard = ""
         for sign in operator:
-            if sign == "(":
+            if sign == "(" and self._subshells < _MAX_SUBSHELLS:
+                self._subshells += 1
                 state = (dict(self), {name: [*values] for name, values in self._all.items()}, {**self.exported})
                 self._outer.append((*state, self.entered))
             elif sign == ")" and self._outer:
@@ -363,10 +371,10 @@ class _Values(dict[str, str | None]):
             values = [old + value for old in before]
         else:
             values = [value]
-        if self.condition == _BY_NODES:
-            values = [UNKNOWN]
         seen = self._all.get(name, []) if self.condition else []
-        self._all[name] = list(dict.fromkeys([*seen, *values]))
+        values = list(dict.fromkeys([*seen, *values]))
+        too_many = len(values) > _MAX_VALUES or any(len(each) > _MAX_VALUE for each in values)
+        self._all[name] = [UNKNOWN] if too_many or self.condition == _BY_NODES else values
         self[name] = self._all[name][0] if len(self._all[name]) == 1 else None
 
     def apply(self, program: Program) -> None:
@@ -388,7 +396,8 @@ class _Values(dict[str, str | None]):
             for variable in filter(str.isidentifier, words):
                 self.forget(variable)
         elif name == "cd" and len(words) == 1:
-            self.entered = (*self.entered, words[0])
+            before = () if words[0].startswith(("/", OWN_FOLDER)) else self.entered
+            self.entered = (*before, words[0]) if len(before) < _MAX_OPEN else (UNKNOWN,)
 
     def choices_in(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The values of the variables in some words that have several, unless the shell alone knows one of them."""

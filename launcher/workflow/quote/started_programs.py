@@ -3,13 +3,14 @@
 import os
 import re
 import shlex
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from launcher.agent.command_line import arguments_of_shell, script_of_shell
-from launcher.catalog.regular_file import UnusableFileError, opened_regular
+from launcher.catalog.regular_file import UnusableFileError, mode_of, opened_regular
 from launcher.model.record import record
 from launcher.planning.job_command import (
     EMPTY,
@@ -175,10 +176,13 @@ class _Walk:
         self.read_variables(text, folder)
         text = self._with_sourced(self._with_printed(text, folder), folder, depth)
         self._written |= {PurePosixPath(match[1]).name for match in _REDIRECTED.finditer(text)}
+        places: dict[tuple[str, ...], PurePosixPath] = {(): folder}
         for program in programs_in(text, where, {**self.known, **self.exported}, arguments):
-            place = folder
-            for word in program.entered:
-                place = self._entered(place, script_folder, word)
+            for end in range(1, len(program.entered) + 1) if program.entered not in places else ():
+                before, word = program.entered[: end - 1], program.entered[end - 1]
+                if (*before, word) not in places:
+                    places[*before, word] = self._entered(places[before], script_folder, word)
+            place = places[program.entered]
             yield from self.of_program(_with_own_folder(program, script_folder, place), place, depth)
             if depth == 0 and program.name == "cd":
                 self.folder = self._entered(place, script_folder, " ".join(program.words[1:]))
@@ -317,7 +321,7 @@ class _Walk:
         if any(sign in path for sign in "$*?{[") or path.startswith(("../", "/")):
             return ""
         written = {PurePosixPath(path).name} & self._written or any("$" in name for name in self._written)
-        is_there = os.path.lexists(self.root / path) or not (self.root / folder).is_dir()
+        is_there = os.path.lexists(self.root / path) or not stat.S_ISDIR(mode_of(self.root / folder))
         return "" if written or is_there else path
 
     def _at(self, word: str, folder: PurePosixPath, *, by_shell: bool = False) -> Script | None:

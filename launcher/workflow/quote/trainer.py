@@ -1,9 +1,11 @@
 """Checks the user's folder and command before pricing: whether they exist and fit together."""
 
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from launcher.catalog.regular_file import mode_of
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, warning
@@ -25,7 +27,7 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
     script = script_of(run.command)
     if request.workload.train is None or not run.command:
         return ()
-    if not root.is_dir():
+    if not stat.S_ISDIR(mode_of(root)):
         return (
             warning(
                 "no-workdir", "run.workdir", f"no folder {run.workdir} next to the plan: a launch would be refused"
@@ -41,7 +43,7 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
     if run.setup:
         return findings
     where = PATH
-    if script is None or run.before or (root / script).exists():
+    if script is None or run.before or mode_of(root / script):
         where, script = missing_script(root, run)
     if not script:
         return findings
@@ -74,7 +76,7 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
         where, script = missing_script(work.root, run)
     if not script:
         return
-    if (work.root / script).exists():
+    if mode_of(work.root / script):
         message = f"{script} is in {work.root} but is not shipped"
         hint = (
             f"add the line !{script} to .slipwayignore to ship it; files in .gitignore and .slipwayignore are "

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.catalog.regular_file import UnusableFileError, read_regular
+from launcher.catalog.regular_file import UnusableFileError, mode_of, read_regular
 from launcher.model.request import PlanRequest, RunSpec
 from launcher.planning.job_command import JobCommand, Program, runs_a_script
 from launcher.workflow.quote.started_programs import Started, started_programs
@@ -38,7 +38,7 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     if request.workload.train is None:
         return JobCommand()
     root, run = path.resolve().parent / request.run.workdir, request.run
-    if run.command == RunSpec().command and not (root / run.command[-1]).exists():
+    if run.command == RunSpec().command and not mode_of(root / run.command[-1]):
         return JobCommand()  # nothing is written yet
     programs = [
         _read(root, started)
@@ -66,7 +66,7 @@ def _third_party(root: Path, named: Iterable[tuple[str, str]]) -> frozenset[str]
     tops = {name.partition(".")[0] for name, file in named if file.endswith(".py")}
     if UNREAD in tops or _LOADING & tops:
         return frozenset()
-    return frozenset(top for top in tops - sys.stdlib_module_names if not (root / f"{top}.py").exists())
+    return frozenset(top for top in tops - sys.stdlib_module_names if not mode_of(root / f"{top}.py"))
 
 
 def _read(root: Path, started: Started) -> Program:
@@ -74,11 +74,12 @@ def _read(root: Path, started: Started) -> Program:
     program, words = started.program, started.program.words
     if started.script is not None and words[0] == started.script.word:
         words = ("python", *words)
-    files = {}
+    files: dict[str, str] = {}
     for word in program.words[1:]:
         name = word.partition("=")[2] or word
-        if not name.startswith(("-", "/")) and not name.endswith(SCRIPTS) and (root / started.folder / name).is_file():
-            files[name] = _text(root, str(started.folder / name))
+        if not name.startswith(("-", "/")) and not name.endswith(SCRIPTS):
+            text = _text(root, str(started.folder / name))
+            files |= {name: text} if text else {}
     return replace(program, words=words, files=tuple(files.items()))
 
 

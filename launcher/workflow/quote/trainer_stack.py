@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from launcher.agent.command_line import script_of_shell
-from launcher.catalog.regular_file import read_regular
+from launcher.catalog.regular_file import mode_of, read_regular
 from launcher.model.enums import Stack
 from launcher.model.finding import Finding, info
 from launcher.model.request import PlanRequest
@@ -97,7 +97,7 @@ def packages_of(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]
             for module in _imports(text):
                 yield module, name
                 top = module.split(".")[0]
-                scripts += [file for file in (f"{top}.py", f"{top}/__init__.py") if (root / file).exists()]
+                scripts += [file for file in (f"{top}.py", f"{top}/__init__.py") if mode_of(root / file)]
             continue
         for arguments in _lines(text):
             yield from _argument_packages(arguments, name)

@@ -10,6 +10,7 @@ from launcher.agent.command_line import run_by_bash
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.quote.trainer import missing_trainer, refuse_missing_trainer
+from launcher.workflow.quote.trainer_command import job_command
 from launcher.workflow.quote.trainer_scripts import script_problems
 
 PLAN = "slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
@@ -384,3 +385,17 @@ def test_empty_submodule_is_named_by_quote(tmp_path):
     assert (finding.code, "third/v/" in finding.message) == ("empty-submodule", True)
     (tmp_path / "third" / "v" / "a.py").touch()
     assert missing_trainer(tmp_path / "plan.yaml", request) == ()
+
+
+@pytest.mark.parametrize("command", ["python {}.py", "./{}.sh", "bash a/{}.sh", "torchrun train.py {}", "cd {}; ls"])
+def test_word_too_long_for_a_file_name_is_no_failure(tmp_path, command):
+    (tmp_path / "train.py").write_text("import torch\n")
+    request = plan_file.loads(PLAN + f"run: {{command: {command.format('a' * 300)}}}\n")
+    codes = [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)]
+    assert codes == (["no-script"] if command.partition("{}")[2][:1] == "." else [])
+    assert job_command(tmp_path / "plan.yaml", request).programs
+
+
+def test_folder_too_long_for_a_name_is_a_missing_folder(tmp_path):
+    request = plan_file.loads(PLAN + f"run: {{workdir: {'a' * 300}}}\n")
+    assert [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)] == ["no-workdir"]
