@@ -103,6 +103,18 @@ class EmulatedStack(Stack):
         return cast("Resources", self.resource_map)
 
     @property
+    def parameter_list(self) -> list[dict[str, Any]]:
+        """The parameters as DescribeStacks returns them: a list is one text, with commas."""
+        hidden = self.resource_map.no_echo_parameter_keys
+        return [
+            {
+                "ParameterKey": name,
+                "ParameterValue": "****" if name in hidden else ",".join(value) if isinstance(value, list) else value,
+            }
+            for name, value in self.resource_map.resolved_parameters.items()
+        ]
+
+    @property
     def stack_parameters(self) -> dict[str, Any]:
         """The parameters of the stack as the request gave them, for an update that reuses them.
 

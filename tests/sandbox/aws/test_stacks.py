@@ -152,6 +152,11 @@ class TestStacks:
         (arn,) = [e["TopicArn"] for e in client("sns").list_topics()["Topics"] if name[:20] in e["TopicArn"]]
         assert client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "33"
 
+    def test_list_parameter_described_as_text_with_commas(self, stack):
+        listed = {"Names": {"Type": "CommaDelimitedList", "Default": "a,b"}}
+        described = stack({"Vpc": VPC}, Parameters=listed)
+        assert described["Parameters"] == [{"ParameterKey": "Names", "ParameterValue": "a,b"}]
+
     def test_stack_with_export_in_use_is_not_deleted(self, stack, cloudformation):
         exported = {"Id": {"Value": {"Ref": "Vpc"}, "Export": {"Name": "net-id"}}}
         stack({"Vpc": VPC}, name="exports", outputs=exported)
