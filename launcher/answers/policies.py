@@ -53,15 +53,15 @@ def policies_next(policies: AccountPolicies) -> list[str]:
 
 
 def _bootstrap_lines(qualifier: str) -> list[str]:
-    """The effects of the bootstrap command: the CDK replaces the policies of a toolkit, it adds none."""
+    """The effects of the bootstrap command."""
     if qualifier == DEFAULT_QUALIFIER:
         return [
-            f"  warning: qualifier {qualifier} is the CDK's: the command takes AdministratorAccess from other apps.",
-            "  Without --qualifier, Slipway gets a bootstrap of its own",
+            f"  warning: qualifier {qualifier} is the CDK's: CloudFormation keeps what other apps have there.",
+            "  That is AdministratorAccess by default. Without --qualifier, Slipway gets a bootstrap of its own",
         ]
     return [
         f"  plans name this bootstrap: security: {{qualifier: {qualifier}}}",
-        "  the command replaces the policies of this bootstrap: for several kinds of targets, run this without a plan",
+        "  the command keeps the policies that this bootstrap has, such as those of other kinds of targets",
     ]
 
 

@@ -180,6 +180,10 @@ def policy_statement(facts: StatementFacts, actions: list[str], account: Account
     }
 
 
+_TOOLKIT_POLICIES = "CloudFormationExecutionPolicies"
+"""The parameter of the CDK's bootstrap stack with the policies of CloudFormation's role."""
+
+
 def _filled(text: str, account: Account) -> str:
     return text.format(account=account.id, partition=account.partition, qualifier=account.qualifier)
 
@@ -194,16 +198,23 @@ def create_command(name: str, file: str) -> str:
 
 
 def bootstrap_command(account: Account, region: str, arns: Iterable[str], *, qualified: bool) -> str:
-    """The command that creates the CDK's bucket and roles, with CloudFormation limited to these policies.
+    """The shell line that creates the CDK's bucket and roles, with CloudFormation limited to these policies.
+
+    The CDK replaces the policies of an existing bootstrap, so the line reads them first and keeps them. It runs nothing
+    if they cannot be read.
 
     Args:
         account: the account to bootstrap.
         region: the region to bootstrap.
-        arns: the policies that CloudFormation gets; if empty, the CDK gives it AdministratorAccess.
+        arns: the policies that CloudFormation gets in addition to those of an existing bootstrap.
         qualified: whether the account has its own qualifier, which needs its own stack name too.
     """
-    policies = ["--cloudformation-execution-policies", ",".join(arns)]
-    command = ["cdk", "bootstrap", f"aws://{account.id}/{region}", *policies]
-    if qualified:
-        command += ["--qualifier", account.qualifier, "--toolkit-stack-name", f"CDKToolkit-{account.qualifier}"]
-    return shlex.join(command)
+    toolkit = f"CDKToolkit-{account.qualifier}" if qualified else "CDKToolkit"
+    query = f"Stacks[?StackName=='{toolkit}'].Parameters[] | [?ParameterKey=='{_TOOLKIT_POLICIES}'].ParameterValue"
+    read = f'aws cloudformation describe-stacks --region {region} --query "{query}" --output text'
+    union = f"printf '%s\\n' $kept {shlex.join(arns)} | tr , '\\n' | sort -u | paste -sd, -"
+    more = f" --qualifier {account.qualifier} --toolkit-stack-name {toolkit}" if qualified else ""
+    return (
+        f"kept=$({read}) && cdk bootstrap aws://{account.id}/{region}"
+        f' --cloudformation-execution-policies "$({union})"{more}'
+    )

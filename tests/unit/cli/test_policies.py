@@ -1,7 +1,10 @@
 """`slipway policies`: the files, the commands to paste, and the refusals."""
 
 import json
+import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -27,14 +30,13 @@ def slipway_here(slipway, monkeypatch, tmp_path):
 def test_every_policy_file_has_create_command_and_bootstrap_lists_cloudformation_policies(slipway_here, tmp_path):
     code, out, err = slipway_here(*WORDS, "-o", "here")
     assert code == 0
-    commands = [shlex.split(line) for line in out.splitlines() if line.startswith(("aws ", "cdk "))]
-    policies = {command[command.index("--policy-name") + 1]: command[-1] for command in commands[:-1]}
+    commands = [shlex.split(line) for line in out.splitlines() if line.startswith("aws ")]
+    policies = {command[command.index("--policy-name") + 1]: command[-1] for command in commands}
     for name, path in policies.items():
         assert path == f"file://here/{name}.json"
         assert json.loads((tmp_path / "here" / f"{name}.json").read_text())["Version"] == "2012-10-17"
-    arns = commands[-1][commands[-1].index("--cloudformation-execution-policies") + 1].split(",")
-    named = {arn.rpartition("/")[2] for arn in arns}
-    assert named == set(policies) - {
+    (bootstrap,) = [line for line in out.splitlines() if "cdk bootstrap" in line]
+    assert set(re.findall(r"arn:aws:iam::123456789012:policy/(\w+)", bootstrap)) == set(policies) - {
         "SlipwayBoundary",
         "SlipwayPerson",
         "SlipwayDoctor",
@@ -44,7 +46,7 @@ def test_every_policy_file_has_create_command_and_bootstrap_lists_cloudformation
         "SlipwayHyperPodJobs",
         "SlipwayNodes",
     }
-    assert commands[-1][:3] == ["cdk", "bootstrap", "aws://123456789012/us-east-2"]
+    assert " && cdk bootstrap aws://123456789012/us-east-2 " in bootstrap
     assert f"--boundary {OWN}" in err
 
 
@@ -116,11 +118,10 @@ OWN_BOOTSTRAP = "--qualifier slipway --toolkit-stack-name CDKToolkit-slipway"
 
 @pytest.mark.parametrize("plan", [None, PLAN.replace("qualifier: team, ", "")])
 def test_bootstrap_is_slipways_own_by_default(slipway_here, tmp_path, plan):
-    """The CDK replaces the policies of a bootstrap: other apps keep theirs."""
     if plan is not None:
         (tmp_path / "plan.yaml").write_text(plan)
     code, out, err = slipway_here(*WORDS, *(["plan.yaml"] if plan else []), "-o", "here")
-    (command,) = [line for line in out.splitlines() if line.startswith("cdk bootstrap")]
+    (command,) = [line for line in out.splitlines() if "cdk bootstrap" in line]
     assert code == 0
     assert command.endswith(OWN_BOOTSTRAP)
     assert "plans name this bootstrap: security: {qualifier: slipway}" in err
@@ -131,7 +132,57 @@ def test_default_cdk_bootstrap_gets_warning(slipway_here):
     code, out, err = slipway_here(*WORDS, "-o", "here", "--qualifier", "hnb659fds")
     assert code == 0
     assert "--toolkit-stack-name" not in out
-    assert "takes AdministratorAccess from other apps" in err
+    assert "CloudFormation keeps what other apps have" in err
+
+
+CDK = """#!/bin/bash
+while [ $# -gt 0 ]; do
+    if [ "$1" = --cloudformation-execution-policies ]; then printf %s "$2" >policies; fi
+    shift
+done
+"""
+"""The CDK's bootstrap: it replaces the policies."""
+AWS = """#!{python}
+import json, pathlib, sys
+import jmespath
+if pathlib.Path("denied").exists():
+    sys.exit("An error occurred (AccessDenied)")
+stored = pathlib.Path("policies")
+parameters = [{{"ParameterKey": key, "ParameterValue": value}} for key, value in (
+    ("Qualifier", "slipway"), ("CloudFormationExecutionPolicies", stored.read_text() if stored.exists() else ""))]
+stacks = [{{"StackName": "CDKToolkit", "Parameters": parameters[:1]}}]
+stacks.append({{"StackName": "CDKToolkit-slipway" if stored.exists() else "other", "Parameters": parameters}})
+print("\\t".join(jmespath.search(sys.argv[sys.argv.index("--query") + 1], {{"Stacks": stacks}})))
+"""
+"""`aws cloudformation describe-stacks --query QUERY --output text` of a region with two other stacks."""
+
+
+def test_printed_bootstrap_of_another_kind_keeps_policies_of_the_first(slipway_here, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("cdk", CDK), ("aws", AWS.format(python=sys.executable))):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+
+    def typed(kind):
+        text = f"slipway: 1\nname: a\nworkload: {{train: {{hours: 1}}}}\ntarget: {{kind: {kind}}}\n"
+        (tmp_path / "plan.yaml").write_text(text)
+        _, out, _ = slipway_here(*WORDS, "plan.yaml", "-o", "here")
+        (line,) = [line for line in out.splitlines() if "cdk bootstrap" in line]
+        environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+        return subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, check=False)
+
+    def kept():
+        return [arn.rpartition("/")[2] for arn in (tmp_path / "policies").read_text().split(",")]
+
+    assert typed("eks").returncode == 0
+    assert kept() == ["SlipwayBase", "SlipwayEKS", "SlipwayGuards", "SlipwayNetwork"]
+    for _ in range(2):
+        assert typed("pcs").returncode == 0
+        assert kept() == ["SlipwayBase", "SlipwayEKS", "SlipwayGuards", "SlipwayNetwork", "SlipwayPCS"]
+    (tmp_path / "denied").touch()
+    assert typed("hyperpod-slurm").returncode != 0
+    assert "SlipwayHyperPod" not in kept()
 
 
 CLUSTER = "arn:aws:sagemaker:us-east-2:123456789012:cluster/abc123"
