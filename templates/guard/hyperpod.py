@@ -14,9 +14,9 @@ from boots import IN_A_ROW, record_verdict
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
-from hyperpod_boots import NAMED, FailedStart, last_lines, listed, replaced
+from hyperpod_boots import NAMED, FailedStart, last_lines, listed, reasons, replaced
 from idleness import SAMPLE
-from job_messages import Beat, Folder, plain
+from job_messages import Beat, Folder
 from schedule import EVERY, nodes_namespace
 
 WORKERS = "workers"
@@ -113,7 +113,7 @@ class HyperPodGuard(Guard):
         return "\n  ".join(
             (
                 f"{its(len(failed), 'workers')} failed to start; each try is billed:",
-                *(f"{start.node}: {plain(start.reason)}" for start in sorted(failed)[:NAMED]),
+                *reasons(failed)[:NAMED],
                 f"The last lines of the scripts of {newest.node}:",
                 *(f"  {line}" for line in lines),
                 f"All lines: the log group /aws/sagemaker/Clusters/{self.settings.name}/...",

@@ -16,7 +16,7 @@ from job_messages import plain
 
 FAILURE = "Failure"
 NAMED = 5
-"""Failed workers that a notification names."""
+"""Failed workers that a notification names for one reason, and reasons."""
 LISTED, READ = 100, 2 * IN_A_ROW
 """Events that a check lists, newest first, and workers whose reasons it reads."""
 FAILED = re.compile(
@@ -24,6 +24,8 @@ FAILED = re.compile(
     re.IGNORECASE,
 )
 READY = re.compile(r"Instance (?:\S+ )?creation\b.* completed successfully", re.IGNORECASE)
+QUOTED = re.compile(r"failed to provision with the following error: .(?P<why>[^.]+\.)")
+"""SageMaker's message on a failed instance (developer guide, "Logging SageMaker HyperPod at instance level")."""
 NO_CAPACITY = "capacity"
 """A word in SageMaker's reason for an instance that it could not get, which is not billed."""
 MISSING = "ResourceNotFoundException"
@@ -83,6 +85,24 @@ def replaced(sagemaker: Any, cluster: str, group: str, now: datetime, since: dat
         if NO_CAPACITY not in reason.lower():
             starts.append(FailedStart(node, at, reason))
     return starts
+
+
+def reasons(failed: list[FailedStart]) -> list[str]:
+    """One line for each reason, with the workers that SageMaker gives it for.
+
+    >>> quoted = 'Instance i-1 failed to provision with the following error: "Scripts did not run. To view logs, ..."'
+    >>> reasons([FailedStart("i-1", datetime.min, quoted), FailedStart("i-2", datetime.min, "Scripts did not run.")])
+    ['i-1, i-2: Scripts did not run.']
+    """
+    nodes: dict[str, list[str]] = {}
+    for start in sorted(failed):
+        quoted = QUOTED.search(start.reason)
+        nodes.setdefault(plain(quoted["why"] if quoted else start.reason), []).append(start.node)
+    lines = []
+    for why, names in nodes.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        lines.append(f"{', '.join(names[:NAMED])}{more}: {why}")
+    return lines
 
 
 def last_lines(logs: Any, cluster: str, cluster_id: str, group: str, node: str) -> list[str]:

@@ -222,11 +222,14 @@ class TestReplacedBoots:
             (210, 8, self.FAILED),
         ]
         stops = {"NodeIds": [f"i-{9:017x}"], "NodeLogicalIds": ["logical-4"]}
-        reads = [(number, "Lifecycle scripts did not run successfully.") for number in (1, 2, 3)]
+        error = "Lifecycle scripts did not run successfully. To view logs, visit log group."
+        whole = 'Instance i-{} failed to provision with the following error: "{}" Note that'
+        reads = [(number, whole.format(number, error)) for number in (1, 2, 3)]
         ((subject, text),) = look([node(9), waiting], events, reads=reads, stops=stops)
         assert subject == "slipway tiny: workers stopped"
         assert "3 workers failed to start" in text
-        assert f"i-{1:017x}: Lifecycle scripts did not run successfully." in text
+        named = ", ".join(f"i-{number:017x}" for number in (1, 2, 3))
+        assert f"{named}: Lifecycle scripts did not run successfully.\n" in text
         verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
         assert "3 workers failed" in json.loads(verdict["Body"].read())["text"]
 

@@ -108,12 +108,17 @@ def test_deployment_is_verified_and_unemulated_resources_named(hyperpod_launch):
     assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", resource) for resource in verified)
     assert "Slurm's partitions and nodes: p5-48xlarge 2" in verified
     assert not [entry for entry in not_emulated if "Slipway has no check for it" in entry]
-    for part in ("srun --auto-resume", "on_create.sh (not run)", "EFA interfaces", "OnStartDeepHealthChecks"):
+    for part in (
+        "srun --auto-resume",
+        "on_create.sh (its commands as root)",
+        "EFA interfaces",
+        "OnStartDeepHealthChecks",
+    ):
         assert any(part in entry for entry in not_emulated), (part, not_emulated)
     assert any("p5-december: emulated" in entry for entry in not_emulated)
 
 
 def test_down_retains_only_checkpoints(hyperpod_launch):
     assert hyperpod_launch.left.pop("stacks") == ["slipway-p5-plan-checkpoints"]
-    assert hyperpod_launch.kept == {"checkpoints"}
+    assert hyperpod_launch.kept == {"checkpoints", "logs"}
     assert hyperpod_launch.left == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

@@ -248,7 +248,10 @@ class TestInOrder:
             pod.sagemaker.batch_delete_cluster_nodes(ClusterName=CLUSTER, NodeIds=[controller])
 
     def test_down_retains_only_checkpoints(self, pod):
-        assert {resource["kind"] for resource in down(pod.plan, pod.sandbox, pod.root)["kept"]} == {"checkpoints"}
+        assert {resource["kind"] for resource in down(pod.plan, pod.sandbox, pod.root)["kept"]} == {
+            "checkpoints",
+            "logs",
+        }
         remaining = remains(pod.sandbox)
         assert remaining.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
         assert remaining == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

@@ -3,29 +3,29 @@
 Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for the request, and the rules of
 launcher/sandbox/cluster/hyperpod_request.py.
 
-Emulated: the validation of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls; a
-Slurm with a node for each worker instance and the settings of the controller's script; the replacement of a failed
-instance. moto's own CreateCluster is not used: it lacks the newer types and properties, and accepts scripts only from
-buckets of one name. Not emulated: scripts, health checks, mounts, EFA, `srun --auto-resume`. Calls that change a
-cluster are in hyperpod_calls.py.
+Emulated: the validation of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls;
+the scripts of its instances (hyperpod_boots.py), without which the cluster is not created; a Slurm with a node for each
+worker instance and the settings of the controller's script; the replacement of a failed instance. Not emulated: health
+checks, mounts, EFA, `srun --auto-resume`. Calls that change a cluster are in hyperpod_calls.py.
 """
 
 import secrets
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from moto.fsx.models import fsx_backends
-from moto.sagemaker.models import ClusterNode, SageMakerModelBackend, sagemaker_backends
+from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
 from launcher.model.service_updates import hyperpod_groups
 from launcher.model.update import Needs
-from launcher.sandbox.aws import hyperpod_nodes
+from launcher.sandbox.aws import hyperpod_boots, hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.pod_cluster import IN_SERVICE, PodCluster
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import Account, read, script_of_controller
@@ -33,79 +33,8 @@ from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, NodeGroup
 
-_IN_SERVICE = "InService"
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-_SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
-"""Members that DescribeCluster returns as CreateCluster received them."""
-
-
-@dataclass(slots=True, kw_only=True)
-class PodCluster:
-    """A cluster in moto's SageMaker, whose API expects these attribute names."""
-
-    request: dict[str, Any]
-    region_name: str
-    account_id: str
-    cluster_id: str
-    tags: list[dict[str, str]]
-    creation_time: datetime
-    nodes: dict[str, ClusterNode] = field(default_factory=dict)
-
-    @property
-    def cluster_name(self) -> str:
-        """The name of the cluster."""
-        return str(self.request["ClusterName"])
-
-    @property
-    def arn(self) -> str:
-        """The ARN of the cluster, which ends in an id and not in the name."""
-        return f"arn:aws:sagemaker:{self.region_name}:{self.account_id}:cluster/{self.cluster_id}"
-
-    def summary(self) -> dict[str, Any]:
-        """The cluster as ListClusters returns it."""
-        return {
-            "ClusterArn": self.arn,
-            "ClusterName": self.cluster_name,
-            "CreationTime": self.creation_time,
-            "ClusterStatus": _IN_SERVICE,
-        }
-
-    def describe(self) -> dict[str, Any]:
-        """The cluster as DescribeCluster returns it."""
-        groups = [self._described(group) for group in self.request["InstanceGroups"]]
-        shown = {key: self.request[key] for key in _SHOWN if key in self.request}
-        return {**self.summary(), **shown, "FailureMessage": "", "InstanceGroups": groups}
-
-    def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        running = len(self.instances(group["InstanceGroupName"]))
-        fields = {key: value for key, value in group.items() if key != "InstanceCount"}
-        return {**fields, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
-
-    @property
-    def groups(self) -> dict[str, dict[str, Any]]:
-        """The requested groups of the cluster, by name."""
-        return {group["InstanceGroupName"]: group for group in self.request["InstanceGroups"]}
-
-    def instances(self, group_name: str) -> list[str]:
-        """The ids of a group's existing instances."""
-        return [id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name]
-
-    def add(self, group_name: str) -> str:
-        """Add an instance to a group; return its id."""
-        group = self.groups[group_name]
-        instance_id = f"i-{secrets.token_hex(9)[:17]}"
-        self.nodes[instance_id] = ClusterNode(
-            region_name=self.region_name,
-            account_id=self.account_id,
-            cluster_name=self.cluster_name,
-            instance_group_name=group_name,
-            instance_type=group["InstanceType"],
-            life_cycle_config=group["LifeCycleConfig"],
-            execution_role=group["ExecutionRole"],
-            node_id=instance_id,
-            threads_per_core=group.get("ThreadsPerCore"),
-        )
-        return instance_id
+_CONTROLLER, _WORKER = "Controller", "Compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,24 +44,19 @@ class PodFleet(Ec2Fleet):
     cluster: PodCluster
 
     def run_head_node(self, spec: ClusterSpec) -> str:
-        """Start the instances that run no jobs; return the controller's id."""
-        workers = {group.name for group in spec.groups}
-        others = [
-            instance_group
-            for instance_group in self.cluster.request["InstanceGroups"]
-            if instance_group["InstanceGroupName"] not in workers
-        ]
-        instances = {
-            other["SlurmConfig"]["NodeType"]: self.cluster.add(other["InstanceGroupName"])
-            for other in others
-            for _ in range(other["InstanceCount"])
-        }
-        return instances["Controller"]
+        """The controller's id; it has started."""
+        del spec
+        controller = next(name for name, group in self.cluster.groups.items() if _part(group) == _CONTROLLER)
+        return self.cluster.instances(controller)[0]
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
-        """Start a worker; return its id."""
+        """Start a worker; return its id.
+
+        Raises:
+            ClusterFailedError: its script failed.
+        """
         del spec, name
-        return self.cluster.add(group.name)
+        return hyperpod_boots.next_instance(self.cluster, group.name)
 
     def terminate(self, instance_id: str, reason: str) -> None:
         """Remove an instance; SageMaker no longer lists it."""
@@ -171,17 +95,29 @@ class HyperPod:
         if isinstance(spec, ClusterSpec):
             self._start(requested, spec, cluster)
         else:
-            hyperpod_nodes.join(requested, self.hosts, cluster.request, cluster.add)
+            hyperpod_nodes.join(requested, self.hosts, cluster)
         clusters[name] = cluster  # type: ignore[assignment]  # asked by name and not by type
-        attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
+        hyperpod_boots.keep_replacing(cluster, self.clusters, self.hosts)
+        attributes = {"ClusterArn": cluster.arn, "ClusterStatus": IN_SERVICE}
         return Created(physical_resource_id=name, attributes=attributes)
 
     def _start(self, requested: Requested, spec: ClusterSpec, cluster: PodCluster) -> None:
         fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(requested.account_id, requested.region_name))
+        absent: list[str] = []
+        for name, group in cluster.groups.items():
+            count = group["InstanceCount"]
+            started = hyperpod_boots.start_instances(cluster, name, count)
+            if len(started) < count and (_part(group) == _CONTROLLER or not cluster.continuous):
+                raise ResourceRefusedError(hyperpod_boots.reason(cluster))
+            if _part(group) == _WORKER:
+                missing = [cluster.add(name) for _ in range(count - len(started))]
+                cluster.ready[name], absent = started + missing, absent + missing
         try:
             self.clusters.start(spec, fleet)
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
+        # Slurm starts with all nodes of its configuration; those without an instance are down.
+        self.clusters.dismiss(spec.name, absent)
 
     def _update(self, requested: Requested, before: Created) -> Created:
         name = requested.need("ClusterName")
@@ -213,6 +149,10 @@ def end(cluster: Any, clusters: Registry, hosts: Registry) -> None:
         clusters.stop(cluster.cluster_name)
     else:
         hyperpod_nodes.remove_nodes(cluster.request, hosts)
+
+
+def _part(group: Mapping[str, Any]) -> str:
+    return str(group["SlurmConfig"]["NodeType"])
 
 
 def _sagemaker(requested: Requested) -> SageMakerModelBackend:

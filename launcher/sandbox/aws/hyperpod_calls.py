@@ -4,8 +4,9 @@ Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the clie
 reference.
 
 Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
-BatchDeleteClusterNodes, which lowers the target size; with EKS BatchAddClusterNodes, which raises it (the sandbox
-chooses which nodes go); BatchRebootClusterNodes and BatchReplaceClusterNodes by instance id, which end what runs on a
+BatchDeleteClusterNodes, which lowers the target size, also for nodes whose instances fail to start; with EKS
+BatchAddClusterNodes, which raises it (the sandbox chooses which nodes go); the scripts of instances that these calls
+start; BatchRebootClusterNodes and BatchReplaceClusterNodes by instance id, which end what runs on a
 node; StartClusterHealthCheck, whose checks pass at once; ListClusterEvents and DescribeClusterEvent
 (hyperpod_events.py); DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not
 emulated: other changes of a cluster, health checks of a replacement, and delays.
@@ -23,8 +24,9 @@ from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.model.hyperpod import ADDED_A_CALL
-from launcher.sandbox.aws import hyperpod_events
-from launcher.sandbox.aws.hyperpod import PodCluster, end
+from launcher.sandbox.aws import hyperpod_boots, hyperpod_events
+from launcher.sandbox.aws.hyperpod import end
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 from launcher.sandbox.cluster.registry import Registry
@@ -34,6 +36,8 @@ _MAX_GROUPS = 5
 """Maximum of one BatchAddClusterNodes (SageMaker API reference)."""
 _MAX_IDS = 99
 """Maximum of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
+_MAX_WITH_LOGICAL_IDS = 50
+"""Maximum of one BatchDeleteClusterNodes with NodeLogicalIds (botocore 1.44.5)."""
 _MAX_CHANGED = 25
 """Maximum of one BatchRebootClusterNodes or BatchReplaceClusterNodes (botocore 1.44.5)."""
 _MAX_CHECKED_GROUPS = 99
@@ -76,12 +80,31 @@ def install(clusters: Registry, hosts: Registry) -> None:
         response.sagemaker_backend.clusters.pop(pod.cluster_name, None)
         return ActionResult({"ClusterArn": pod.arn})
 
-    calls = (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster)
-    events = (list_cluster_events, describe_cluster_event)
-    for call in (*calls, *events, batch_reboot_cluster_nodes, batch_replace_cluster_nodes, start_cluster_health_check):
+    changes = (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster)
+    of_nodes = (batch_reboot_cluster_nodes, batch_replace_cluster_nodes, start_cluster_health_check)
+    lists = (list_cluster_nodes, list_cluster_events, describe_cluster_event)
+    for call in (*changes, *of_nodes, *lists):
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
+
+
+def list_cluster_nodes(response: Any) -> ActionResult:
+    """List the nodes of a cluster, on request with those that have no instance yet."""
+    pod, request = _pod(response), response._get_params()  # noqa: SLF001  as above
+    nodes, token = response.sagemaker_backend.list_cluster_nodes(
+        cluster_name=pod.cluster_name,
+        creation_time_after=request.get("CreationTimeAfter"),
+        creation_time_before=request.get("CreationTimeBefore"),
+        instance_group_name_contains=request.get("InstanceGroupNameContains"),
+        max_results=request.get("MaxResults"),
+        next_token=request.get("NextToken"),
+        sort_by=request.get("SortBy"),
+        sort_order=request.get("SortOrder"),
+    )
+    group_part, logical = request.get("InstanceGroupNameContains", ""), request.get("IncludeNodeLogicalIds") is True
+    summaries = pod.listed(nodes, group_part=group_part, with_logical_ids=logical and token is None)
+    return ActionResult({"NextToken": token, "ClusterNodeSummaries": summaries})
 
 
 def list_cluster_events(response: Any) -> ActionResult:
@@ -164,20 +187,29 @@ def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
 def _resize(clusters: Registry, pod: PodCluster, name: str, count: int) -> None:
     """Set the number of instances of a group; removed instances are chosen at random, as in HyperPod's guide."""
     present = pod.instances(name)
+    # Nodes without an instance, and failed instances, count in the group's size, and go first.
+    for id_ in [id_ for id_, node in pod.nodes.items() if node.instance_group_name == name and id_ not in present]:
+        pod.nodes.pop(id_)
+    for logical_id in [logical_id for logical_id, group in pod.waiting.items() if group == name]:
+        pod.waiting.pop(logical_id, None)
     if count < len(present):
         leaving = secrets.SystemRandom().sample(present, len(present) - count)
         clusters.dismiss(pod.cluster_name, leaving)
     elif count > len(present):
+        pod.ready[name] = hyperpod_boots.start_instances(pod, name, count - len(present))
         try:
-            clusters.enlist(pod.cluster_name, name, count - len(present))
+            clusters.enlist(pod.cluster_name, name, len(pod.ready[name]))
         except ClusterFailedError as failure:
+            for id_ in pod.ready.pop(name):
+                pod.nodes.pop(id_)
             raise ValidationError(message=str(failure)) from failure
+        hyperpod_boots.keep_replacing(pod, clusters, clusters)
     pod.groups[name]["InstanceCount"] = count
 
 
 def _added(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     name = eks_name(pod.request)
-    if name is None or pod.request.get("NodeProvisioningMode") != CONTINUOUS:
+    if name is None or not pod.continuous:
         raise ValidationError(
             message=f"BatchAddClusterNodes is for clusters whose NodeProvisioningMode is {CONTINUOUS}"
         )
@@ -193,29 +225,41 @@ def _added(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict
     added = []
     for addition in additions:
         group, more = addition["InstanceGroupName"], addition["IncrementTargetCountBy"]
+        waiting = set(pod.waiting)
+        started = hyperpod_boots.start_instances(pod, group, more)
         try:
-            hosts.resize(name, group, pod.groups[group]["InstanceCount"] + more)
+            hosts.resize(name, group, len(pod.instances(group)))
         except ClusterFailedError as failure:
+            for id_ in started:
+                pod.nodes.pop(id_)
             raise ValidationError(message=str(failure)) from failure
         pod.groups[group]["InstanceCount"] += more
-        added += [
-            {"NodeLogicalId": pod.add(group), "InstanceGroupName": group, "Status": "Running"} for _ in range(more)
-        ]
+        for status, ids in (("Running", started), ("Pending", sorted(pod.waiting.keys() - waiting))):
+            added += [{"NodeLogicalId": id_, "InstanceGroupName": group, "Status": status} for id_ in ids]
         hosts.identify(name, group, pod.instances(group))
+    hyperpod_boots.keep_replacing(pod, hosts, hosts)
     return {"Successful": added, "Failed": []}
 
 
 def _deleted(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    ids = request.get("NodeIds", ())
-    if "NodeLogicalIds" in request:
-        raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not support NodeLogicalIds")
-    if not 1 <= len(ids) <= _MAX_IDS:
-        raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MAX_IDS}")
+    ids, logical_ids = request.get("NodeIds", ()), request.get("NodeLogicalIds", ())
+    if logical_ids and not pod.continuous:
+        raise ValidationError(message=f"NodeLogicalIds are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
+    if not 1 <= len(ids) + len(logical_ids) <= (_MAX_WITH_LOGICAL_IDS if logical_ids else _MAX_IDS):
+        raise ValidationError(message=f"NodeIds: got {len(ids) + len(logical_ids)}, allowed: 1 to {_MAX_IDS}")
     failed = list(_undeletable(pod, ids))
     refused = {failure["NodeId"] for failure in failed}
     leaving = [id_ for id_ in ids if id_ not in refused]
-    if not leaving:
-        raise ValidationError(message="; ".join(f"{failure['NodeId']}: {failure['Message']}" for failure in failed))
+    given_up = {id_: group for id_ in logical_ids if (group := pod.waiting.pop(id_, None)) is not None}
+    for group in given_up.values():
+        pod.groups[group]["InstanceCount"] -= 1
+    unknown = [
+        {"NodeLogicalId": id_, "Code": "NodeIdNotFound", "Message": "no such node in this cluster"}
+        for id_ in logical_ids
+        if id_ not in given_up
+    ]
+    if not leaving and not given_up:
+        raise ValidationError(message="; ".join(str(failure) for failure in (*failed, *unknown)))
     groups = [pod.nodes[node_id].instance_group_name for node_id in leaving]
     control = eks_name(pod.request)
     if control is None:
@@ -227,7 +271,8 @@ def _deleted(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapp
     for name in sorted(set(groups)) if control is not None else ():
         hosts.resize(str(control), name, pod.groups[name]["InstanceCount"])
         hosts.identify(str(control), name, pod.instances(name))
-    return {"Successful": leaving, "Failed": failed}
+    logical = {"SuccessfulNodeLogicalIds": list(given_up), "FailedNodeLogicalIds": unknown} if logical_ids else {}
+    return {"Successful": leaving, "Failed": failed, **logical}
 
 
 def _requested(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], list[dict[str, str]]]:

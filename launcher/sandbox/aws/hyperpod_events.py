@@ -3,7 +3,7 @@
 Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the client uses, and the developer guide's
 "SageMaker HyperPod cluster events reference".
 
-Emulated: one event for each instance, which has started. Not emulated: other events, and instances that fail to start.
+Emulated: one event for each instance, which has started or whose script has failed. Not emulated: other events.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
 from moto.sagemaker.models import ClusterNode
 
-from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 
 _RESOURCE = "Instance"
@@ -47,9 +47,9 @@ def details(pod: PodCluster, event_id: str) -> dict[str, Any]:
 
 
 def _events(pod: PodCluster) -> list[dict[str, Any]]:
-    if pod.request.get("NodeProvisioningMode") != CONTINUOUS:
+    if not pod.continuous:
         raise ValidationError(message=f"events are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
-    return [_started(pod, id_, node) for id_, node in pod.nodes.items()]
+    return [*pod.failed_starts, *(_started(pod, id_, node) for id_, node in list(pod.nodes.items()))]
 
 
 def _started(pod: PodCluster, id_: str, node: ClusterNode) -> dict[str, Any]:

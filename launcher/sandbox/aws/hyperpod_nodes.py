@@ -4,11 +4,13 @@ Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for the request
 launcher/sandbox/cluster/hyperpod_eks_request.py.
 
 Emulated: the validation of the request; a cluster and its instances in moto's SageMaker; a Kubernetes node for each
-instance, with HyperPod's labels. Chips and interfaces become allocatable when the chart's plugins report them. Not
-emulated: scripts, health checks, start times of instances, later changes of groups.
+instance whose script has ended well, with HyperPod's labels. Chips and interfaces become allocatable when the chart's
+plugins report them. A group with a MinInstanceCount whose scripts fail ends the creation at once, not after three
+hours. Not emulated: health checks, start times of instances, later changes of groups.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from moto.ec2.models import ec2_backends
@@ -18,7 +20,9 @@ from launcher.catalog.load import load
 from launcher.rendering.kubernetes_pod import HEALTHY
 from launcher.sandbox.aws.eks import devices_of, room_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.hyperpod_boots import reason, start_instances
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
 from launcher.sandbox.cluster.hyperpod_request import Account, ec2_type, network_of
@@ -57,24 +61,27 @@ def checked(requested: Requested, hosts: Registry) -> str:
     return name
 
 
-def join(requested: Requested, hosts: Registry, request: Mapping[str, Any], add: Callable[[str], str]) -> None:
-    """Add the instances of every group to their EKS cluster; `add` adds one to moto's, and returns its id.
+def join(requested: Requested, hosts: Registry, cluster: PodCluster) -> None:
+    """Start the instances of every group, and add those that have started to their EKS cluster.
 
     Raises:
-        ResourceRefusedError: the nodes exceed the sandbox's limit.
+        ResourceRefusedError: the nodes exceed the sandbox's limit, or too few instances started.
     """
+    request = cluster.request
     name = str(eks_name(request))
     ec2 = EmulatedEc2(requested.account_id, requested.region_name)
     for group in request["InstanceGroups"]:
         subnet = ec2.subnet(network_of(request, group)["Subnets"][0])
+        ids = start_instances(cluster, group["InstanceGroupName"], group["InstanceCount"])
+        if len(ids) < (group.get("MinInstanceCount", 0) if cluster.continuous else group["InstanceCount"]):
+            raise ResourceRefusedError(reason(cluster))
         instances = _node_group(
             group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", "")
         )
         try:
-            hosts.join(name, instances)
+            hosts.join(name, replace(instances, count=len(ids)))
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        ids = [add(group["InstanceGroupName"]) for _ in range(group["InstanceCount"])]
         hosts.identify(name, group["InstanceGroupName"], ids)
 
 

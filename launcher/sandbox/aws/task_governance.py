@@ -25,8 +25,8 @@ from launcher.aws.api_shape import complaints
 from launcher.catalog.load import load
 from launcher.model.eks import priority_class
 from launcher.sandbox.aws.eks import devices_of, room_of
-from launcher.sandbox.aws.hyperpod import PodCluster
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.specification import ClusterFailedError

@@ -244,7 +244,7 @@ def _unsupported(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     yield "srun --auto-resume (a job whose node failed is requeued)"
     for group in request["InstanceGroups"]:
         name, facts = f"group {group['InstanceGroupName']}", facts_of(group, aws)
-        yield f"{name}: {group['LifeCycleConfig']['OnInitComplete']} (not run)"
+        yield f"{name}: {group['LifeCycleConfig']['OnInitComplete']} (its commands as root)"
         if _part(group) != "Compute":
             yield f"{name}: its instances (nothing runs on them)"
         if facts is not None and facts.efa and _part(group) == "Compute":

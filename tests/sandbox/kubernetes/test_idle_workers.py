@@ -15,7 +15,7 @@ from moto.sagemaker.models import sagemaker_backends
 from launcher.aws import hyperpod
 from launcher.aws.session import Session
 from launcher.sandbox.aws import hyperpod_calls
-from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from tests.infra.guard_modules import guard_module

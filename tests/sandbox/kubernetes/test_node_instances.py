@@ -18,7 +18,7 @@ from launcher.aws.session import Session
 from launcher.model.cluster_nodes import NodeUse
 from launcher.model.errors import AwsError
 from launcher.sandbox.aws import hyperpod_calls
-from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from launcher.submit.kubernetes import cluster_nodes

@@ -9,8 +9,8 @@ from moto.sagemaker.models import sagemaker_backends
 
 from launcher.model.job import JobState
 from launcher.sandbox.aws import task_governance
-from launcher.sandbox.aws.hyperpod import PodCluster
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
+from launcher.sandbox.aws.pod_cluster import PodCluster
 from launcher.sandbox.kubernetes import hosted
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint

@@ -1,0 +1,131 @@
+"""A HyperPod cluster in moto's SageMaker: its request, its instances, and those that failed to start.
+
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json). moto's own CreateCluster is not used: it lacks the
+newer types and properties, and accepts scripts only from buckets of one name.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.sagemaker.models import ClusterNode
+
+from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
+
+IN_SERVICE = "InService"
+RUNNING, FAILURE, PENDING = "Running", "Failure", "Pending"
+"""States of an instance (botocore 1.44.5, sagemaker, ClusterInstanceStatus)."""
+_SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
+"""Members that DescribeCluster returns as CreateCluster received them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PodCluster:
+    """A cluster in moto's SageMaker, whose API expects these attribute names."""
+
+    request: dict[str, Any]
+    region_name: str
+    account_id: str
+    cluster_id: str
+    tags: list[dict[str, str]]
+    creation_time: datetime
+    nodes: dict[str, ClusterNode] = field(default_factory=dict)
+    # Instances that have started and that no node of Slurm has yet, by group.
+    ready: dict[str, list[str]] = field(default_factory=dict)
+    # With continuous provisioning: the group of each node without an instance, by the node's logical id.
+    waiting: dict[str, str] = field(default_factory=dict)
+    # SageMaker's events of instances that failed to start.
+    failed_starts: list[dict[str, Any]] = field(default_factory=list)
+    # SageMaker's reason for the newest instance that failed to start and stays.
+    failure: str = ""
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster."""
+        return str(self.request["ClusterName"])
+
+    @property
+    def arn(self) -> str:
+        """The ARN of the cluster, which ends in an id and not in the name."""
+        return f"arn:aws:sagemaker:{self.region_name}:{self.account_id}:cluster/{self.cluster_id}"
+
+    @property
+    def continuous(self) -> bool:
+        """Whether SageMaker replaces instances that fail to start."""
+        return bool(self.request.get("NodeProvisioningMode") == CONTINUOUS)
+
+    def summary(self) -> dict[str, Any]:
+        """The cluster as ListClusters returns it."""
+        return {
+            "ClusterArn": self.arn,
+            "ClusterName": self.cluster_name,
+            "CreationTime": self.creation_time,
+            "ClusterStatus": IN_SERVICE,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """The cluster as DescribeCluster returns it."""
+        groups = [self._described(group) for group in self.request["InstanceGroups"]]
+        shown = {key: self.request[key] for key in _SHOWN if key in self.request}
+        return {**self.summary(), **shown, "FailureMessage": self.failure, "InstanceGroups": groups}
+
+    def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        running = len(self.instances(group["InstanceGroupName"]))
+        fields = {key: value for key, value in group.items() if key != "InstanceCount"}
+        return {**fields, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": IN_SERVICE}
+
+    def listed(self, nodes: Iterable[ClusterNode], *, group_part: str, with_logical_ids: bool) -> list[dict[str, Any]]:
+        """Nodes as ListClusterNodes returns them; with logical ids also those that have no instance yet."""
+        summaries = [
+            {**node.summary(), "InstanceStatus": {"Status": node.status, "Message": self.message(node)}}
+            for node in nodes
+        ]
+        if not with_logical_ids:
+            return summaries
+        waiting = [
+            {
+                "InstanceGroupName": group,
+                "InstanceId": "",
+                "NodeLogicalId": logical_id,
+                "InstanceType": self.groups[group]["InstanceType"],
+                "LaunchTime": datetime.now(UTC),
+                "InstanceStatus": {"Status": PENDING, "Message": ""},
+            }
+            for logical_id, group in self.waiting.items()
+            if group_part in group
+        ]
+        return [{**summary, "NodeLogicalId": summary["InstanceId"]} for summary in summaries] + waiting
+
+    def message(self, node: ClusterNode) -> str:
+        """SageMaker's message on a node's state."""
+        return self.failure if node.status == FAILURE else ""
+
+    @property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """The requested groups of the cluster, by name."""
+        return {group["InstanceGroupName"]: group for group in self.request["InstanceGroups"]}
+
+    def instances(self, group_name: str) -> list[str]:
+        """The ids of a group's running instances."""
+        return [
+            id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name and node.status == RUNNING
+        ]
+
+    def add(self, group_name: str) -> str:
+        """Add an instance to a group; return its id."""
+        group = self.groups[group_name]
+        instance_id = f"i-{secrets.token_hex(9)[:17]}"
+        self.nodes[instance_id] = ClusterNode(
+            region_name=self.region_name,
+            account_id=self.account_id,
+            cluster_name=self.cluster_name,
+            instance_group_name=group_name,
+            instance_type=group["InstanceType"],
+            life_cycle_config=group["LifeCycleConfig"],
+            execution_role=group["ExecutionRole"],
+            node_id=instance_id,
+            threads_per_core=group.get("ThreadsPerCore"),
+        )
+        return instance_id
