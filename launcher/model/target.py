@@ -88,7 +88,7 @@ class Guard:
     # Values that its nodes report for jobs; the guard requests them too.
     job_metrics: int = 0
     # The memory of a function that it calls at each poll to query the work (0: none).
-    asks_mb: int = 0
+    counter_mb: int = 0
     # Only the guard stops idle nodes.
     alone: bool = False
     # The billed hours in which the service tests nodes before they get jobs: middle and high, assumed if AWS

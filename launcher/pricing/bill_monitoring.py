@@ -41,8 +41,8 @@ NO_HEAD_NODE = HeadNode(name="")
 def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
     """The monitoring lines of a new cluster, including those of its head node."""
     head = target.head or NO_HEAD_NODE
-    asks_mb = 0 if target.guard is None else target.guard.asks_mb
-    lines = list(watch(prices, request, own_alarms=head.alarms, asks_mb=asks_mb))
+    counter_mb = 0 if target.guard is None else target.guard.counter_mb
+    lines = list(watch(prices, request, own_alarms=head.alarms, counter_mb=counter_mb))
     if head.composite_alarms:
         item = "cloudwatch.composite-alarm"
         line = prices.line(f"composite alarm of the {head.name}", "other", item, "alarm-month")
@@ -53,7 +53,7 @@ def monitoring_lines(prices: Prices, request: PlanRequest, target: Target) -> It
     yield listings.while_up(GUARD_CALLS_PER_HOUR * GUARD_LISTINGS / 1000)
 
 
-def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int = 0) -> Iterator[Line]:
+def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, counter_mb: int = 0) -> Iterator[Line]:
     """The guardrails of every target for one month: alarms, a dashboard, the guard, an AWS Budget.
 
     Slipway passes on the quoted rate, so the alarm on spending exists whenever the plan has a budget.
@@ -62,7 +62,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
         prices: the region's prices.
         request: the plan.
         own_alarms: alarms of the target in addition to those of the guardrails.
-        asks_mb: memory of the function that the guard calls at each poll; 0 for none.
+        counter_mb: memory of the function that the guard calls at each poll; 0 for none.
     """
     budgeted = request.budget.max_usd is not None
     count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
@@ -70,7 +70,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
     yield prices.line(name, "other", "cloudwatch.alarm", "alarm-month")._replace(once=count)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield dashboard._replace(once=DASHBOARDS)
-    yield Line("guard and its messages", "other", "function-month", _guard_price(prices, asks_mb), once=1)
+    yield Line("guard and its messages", "other", "function-month", _guard_price(prices, counter_mb), once=1)
     if budgeted and prices.has_budget:
         yield prices.line("AWS Budget", "other", "budgets.budget", "budget-month")._replace(once=1)
 
@@ -113,13 +113,13 @@ def metrics(
         yield line._replace(a_node_hour=JOB_BEATS_PER_HOUR * place.nodes / 1000)
 
 
-def _guard_price(prices: Prices, asks_mb: int) -> Price | Unpriced:
+def _guard_price(prices: Prices, counter_mb: int) -> Price | Unpriced:
     """A month of the guard: its calls, those of the function it calls, their memory time, and its notifications."""
     calls = GUARD_CALLS_PER_HOUR * HOURS_PER_MONTH
     parts = (
-        (calls * (1 + bool(asks_mb)) / 1e6, prices.item("lambda.requests")),
+        (calls * (1 + bool(counter_mb)) / 1e6, prices.item("lambda.requests")),
         (
-            calls * GUARD_SECONDS * (GUARD_MEMORY_MB + asks_mb) / 1024,
+            calls * GUARD_SECONDS * (GUARD_MEMORY_MB + counter_mb) / 1024,
             prices.item("lambda.duration-x86"),
         ),
         (MESSAGES_PER_HOUR * HOURS_PER_MONTH / 1e6, prices.past_allowance("sns.requests")),

@@ -100,7 +100,7 @@ def usd_at_least(settings: Any, nodes: Iterable[Mapping[str, Any]], began: datet
     return node_hours * (settings.usd_per_node_hour or 0.0) + hours * (0.0 if limit is None else limit.beside)
 
 
-def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime, bool]:
+def request_stop(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime, bool]:
     """Write the stop object once; return when it was written, and whether this call wrote it.
 
     Raises:

@@ -35,6 +35,7 @@ class InstanceGuard(Guard):
     slurm = False
     boots_watched = False
     others = "on its instances"
+    own_templates = True
     stopped = "its group has been"
     why_nodes_stay = ""
 
@@ -42,20 +43,6 @@ class InstanceGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.scaling = client("autoscaling")
-
-    def instances(self, *states: str) -> list[Node]:
-        """The instances in these states, as EC2 describes them: the launch template tags them."""
-        filters = [
-            {"Name": "tag:slipway:cluster", "Values": [self.settings.cluster]},
-            {"Name": "tag:slipway:machine", "Values": ["node"]},
-            {"Name": "instance-state-name", "Values": list(states)},
-        ]
-        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
-
-    def is_own(self, tags: Mapping[str, str]) -> bool:
-        """Whether an instance with these tags runs the plan's job."""
-        return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
 
     def price_nodes(self, nodes: list[Node]) -> float:
         """As in `Guard`; also counts the job of these instances."""

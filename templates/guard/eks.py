@@ -26,8 +26,8 @@ group that is UPDATING refuses the call; the guard sends a notification and retr
 def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
     settings = Settings.of(os.environ)
-    asks, workers = os.environ["PODS_FUNCTION"], int(os.environ["WORKERS"])
-    respond(EksGuard(settings, aws, datetime.now(UTC), asks=asks, workers=workers), event, context)
+    counter, workers = os.environ["PODS_FUNCTION"], int(os.environ["WORKERS"])
+    respond(EksGuard(settings, aws, datetime.now(UTC), counter=counter, workers=workers), event, context)
 
 
 class EksGuard(Guard):
@@ -43,13 +43,13 @@ class EksGuard(Guard):
         client: Callable[[str], Any],
         now: datetime,
         *,
-        asks: str | None = None,
+        counter: str | None = None,
         workers: int = 0,
     ) -> None:
-        """As in `Guard`; `asks` is the function that counts pods, or None; `workers` is the plan's number of nodes."""
+        """As in `Guard`; `counter` is the function that counts pods, if any; `workers` is the plan's node count."""
         super().__init__(settings, client, now)
         self.eks = client("eks")
-        self.asks = asks
+        self.counter = counter
         self.wanted = workers
         # EKS replaces no node that has never joined the cluster: a smaller group makes fewer tries.
         self.boots_in_a_row = min(self.boots_in_a_row, max(workers, 1))
@@ -65,7 +65,7 @@ class EksGuard(Guard):
         """
         settings, at_work = self.settings, Beat("", 0.0)
         hung = settings.hung
-        if self.asks is None:
+        if self.counter is None:
             return beats
         if any(not hung or beat.still_s < hung.total_seconds() for beat in beats):
             # Jobs write heartbeats, and jobs of other clusters too if the plan names the store: without a pod they are
@@ -75,12 +75,12 @@ class EksGuard(Guard):
         limits += [settings.idle + AFTER_SLURM] if settings.idle and not beats else []
         if not limits:
             return beats
-        if not self.quiet(nodes, min(limits)):
+        if not self.are_idle(nodes, min(limits)):
             # Without a job of Slipway's nothing is to be ended; with one that hangs, others may be at work.
             return [*beats, at_work] if not beats or self.pods(nodes)["others"] else beats
         if beats or not self.pods(nodes)["pods"]:
             return beats
-        return [Beat("", hung.total_seconds()) if hung and self.quiet(nodes, hung) else at_work]
+        return [Beat("", hung.total_seconds()) if hung and self.are_idle(nodes, hung) else at_work]
 
     def unbacked(self, nodes: list[Node]) -> bool:
         """Whether no job can have written the heartbeats: EC2's metrics show idle nodes, and no pod needs them.
@@ -95,17 +95,12 @@ class EksGuard(Guard):
     def pods(self, nodes: list[Node]) -> Mapping[str, Any]:
         """The counts of pods that need the nodes."""
         hosts = [node["PrivateIpAddress"] for node in nodes if "PrivateIpAddress" in node]
-        return pods_of(self, self.asks or "", whole=len(nodes) >= self.wanted, hosts=hosts)
+        return pods_of(self, self.counter or "", whole=len(nodes) >= self.wanted, hosts=hosts)
 
-    def instances(self, *states: str) -> list[Node]:
-        """The nodes of the jobs in these states, as EC2 describes them; EKS tags them with cluster and group."""
-        filters = [
-            {"Name": "tag:eks:cluster-name", "Values": [self.settings.name]},
-            {"Name": "tag:eks:nodegroup-name", "Values": [WORKERS]},
-            {"Name": "instance-state-name", "Values": list(states)},
-        ]
-        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
+    @property
+    def node_tags(self) -> Mapping[str, str]:
+        """The tags that EKS gives: the cluster, and the group of the jobs' nodes."""
+        return {"eks:cluster-name": self.settings.name, "eks:nodegroup-name": WORKERS}
 
     def is_own(self, tags: Mapping[str, str]) -> bool:
         """Whether an instance with these tags belongs to the cluster."""

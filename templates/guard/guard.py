@@ -21,7 +21,7 @@ import boto3
 from announced import ANNOUNCED, NOTICES, event_text
 from boots import IN_A_ROW, confirmed_boots, failed_boots, record_verdict
 from botocore.config import Config
-from budget import DOLLARS, GO_ON, Sum, said_at, usd_at_least
+from budget import DOLLARS, GO_ON, Sum, request_stop, usd_at_least
 from failures import Failure, GuardError, failure_of
 from idleness import STATISTICS, Node, Values, is_active, is_idle, query
 from job_messages import FRESH, Beat, Folder, its
@@ -75,7 +75,7 @@ def respond(guard: "Guard", event: Mapping[str, Any], context: Any = None) -> No
     elif kind in ANNOUNCED:
         guard.announce(event)
     else:
-        guard.look = scheduled_at(event, guard.now)
+        guard.scheduled = scheduled_at(event, guard.now)
         guard.watch()
 
 
@@ -89,6 +89,8 @@ class Guard:
     """The namespace of AWS's metrics of a node, and the dimension that names the node."""
     statistics: Mapping[str, str] = STATISTICS
     """Those metrics."""
+    own_templates = False
+    """Whether the nodes come from launch templates of the plan's stack, which tag them (infra/parts)."""
     others = "in Slurm"
     """The name in messages for jobs without an agent of Slipway."""
     stopped = "its fleet has been"
@@ -102,9 +104,9 @@ class Guard:
     )
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
-        """Use `client(service)` to reach AWS; `look` is the scheduled time of this check, if it differs from `now`."""
+        """Use `client(service)` to reach AWS; `scheduled` is when this check was due, if not `now`."""
         self.settings = settings
-        self.now = self.look = now
+        self.now = self.scheduled = now
         self.client = client
         self.in_time: Callable[[], bool] = lambda: True
         self.state: State | None = None
@@ -113,7 +115,7 @@ class Guard:
         # What a node costs: the quoted rate, or the current spot price if that is higher.
         self.rate = settings.usd_per_node_hour or 0.0
         self.failures: list[Failure] = []
-        self.told: set[str] = set()
+        self.notified: set[str] = set()
         self.ended = False
         self.samples: Values | None = None
         self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns, self.ssm = (
@@ -182,8 +184,8 @@ class Guard:
 
     def notify_of_failures(self) -> None:
         """Notify users of this check's failures: each call once a day, because every check tries it again."""
-        fresh = [failure for failure in self.failures if failure.call not in self.told]
-        self.told |= {failure.call for failure in fresh}
+        fresh = [failure for failure in self.failures if failure.call not in self.notified]
+        self.notified |= {failure.call for failure in fresh}
         messages = [failure.words for failure in fresh if self.first(failure.call)]
         if messages:
             text = "\n".join(
@@ -320,17 +322,21 @@ class Guard:
         usd_per_hour = None if self.settings.usd_per_node_hour is None else self.rate * count
         folder.notify_of_idle(self.now, self.notify, idle, usd_per_hour, self.settings.cluster)
 
+    @property
+    def node_tags(self) -> Mapping[str, str]:
+        """The tags by which the guard finds the compute nodes."""
+        if self.own_templates:
+            return {"slipway:cluster": self.settings.cluster, "slipway:machine": "node"}
+        return {"parallelcluster:cluster-name": self.settings.name, "parallelcluster:node-type": "Compute"}
+
     def nodes(self) -> list[Node]:
         """The running compute nodes."""
         return self.instances("running")
 
     def instances(self, *states: str) -> list[Node]:
         """The compute nodes in these states, as EC2 describes them."""
-        filters = [
-            {"Name": "tag:parallelcluster:cluster-name", "Values": [self.settings.name]},
-            {"Name": "tag:parallelcluster:node-type", "Values": ["Compute"]},
-            {"Name": "instance-state-name", "Values": list(states)},
-        ]
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in self.node_tags.items()]
+        filters.append({"Name": "instance-state-name", "Values": list(states)})
         pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
 
@@ -373,7 +379,7 @@ class Guard:
         values = {} if count is None else {"RunningNodes": float(count)}
         usd = 0.0
         if limit is not None:
-            usd = values[DOLLARS] = self.dollars_a_look(limit.nodes if count is None else count)
+            usd = values[DOLLARS] = self.usd_per_check(limit.nodes if count is None else count)
         if state is not None:
             if limit is not None and began is not None and not state.looks:
                 self.attempt("date its first count", lambda: self.notify_of_first_count(limit, began))
@@ -381,7 +387,7 @@ class Guard:
             job = self.settings.job
             job_usd = 0.0 if job is None else job.cost((count or 0) * (EVERY / HOUR), self.rate)
             dollars = {"usd": usd, "above_usd": above, "job_usd": job_usd}
-            state.count(self.look, nodes=count, hours=EVERY / HOUR, began=began, **dollars)
+            state.count(self.scheduled, nodes=count, hours=EVERY / HOUR, began=began, **dollars)
             self.attempt("store its state", self.store)
             if count is not None and began is not None:
                 values["NodeHours"] = state.node_hours
@@ -404,14 +410,14 @@ class Guard:
         """Record this check's values under its scheduled time, as the guard's heartbeat."""
         dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
         data = [
-            {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.look, "Value": value}
+            {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.scheduled, "Value": value}
             for name, value in values.items()
         ]
         if data:
             self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
         print(json.dumps({"cluster": self.settings.cluster, **values}))  # noqa: T201 - the function's log
 
-    def dollars_a_look(self, count: int) -> float:
+    def usd_per_check(self, count: int) -> float:
         """The cluster's cost between two checks: nodes at `rate`, everything else as quoted."""
         limit = self.settings.sum
         an_hour = count * self.rate + (limit.beside if limit is not None else 0.0)
@@ -430,7 +436,7 @@ class Guard:
         if limit.uri is None:
             self.attempt("end what serves requests", lambda: self.end_service(reason, count))
             return
-        word = self.attempt("tell the job to stop", lambda: said_at(self.client("s3"), limit, spent, self.now))
+        word = self.attempt("tell the job to stop", lambda: request_stop(self.client("s3"), limit, spent, self.now))
         if word is None:
             # The job gets no request to stop. Its nodes end when the budget left covers only their end.
             if limit.reached(spent, rate, count or 0, late=True):
@@ -470,9 +476,9 @@ class Guard:
         """Whether every node was inactive for the idle time, if one is set; False while a node is too new to judge."""
         if not self.settings.idle:
             return False
-        return self.quiet(nodes, self.settings.idle + AFTER_SLURM)
+        return self.are_idle(nodes, self.settings.idle + AFTER_SLURM)
 
-    def quiet(self, nodes: list[Node], window: timedelta) -> bool:
+    def are_idle(self, nodes: list[Node], window: timedelta) -> bool:
         """Whether EC2's metrics show no activity on any node for that window."""
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False
@@ -582,6 +588,8 @@ class Guard:
 
     def is_own(self, tags: Mapping[str, str]) -> bool:
         """Whether an instance with these tags belongs to the cluster."""
+        if self.own_templates:
+            return self.node_tags.items() <= tags.items()
         return tags.get("parallelcluster:cluster-name") == self.settings.name
 
     def announce(self, event: Mapping[str, Any]) -> None:

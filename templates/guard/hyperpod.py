@@ -147,11 +147,11 @@ class HyperPodGuard(Guard):
         if state is None:
             return beats
         empty = beats and self.attempt("compare heartbeats with its queue", lambda: self.unbacked(nodes))
-        since = (state.unbacked_since or self.look) if empty else None
+        since = (state.unbacked_since or self.scheduled) if empty else None
         if since != state.unbacked_since:
             state.unbacked_since = since
             self.attempt("store its state", self.store)
-        return beats if since is None or self.look - since < UNBACKED else []
+        return beats if since is None or self.scheduled - since < UNBACKED else []
 
     def unbacked(self, nodes: list[Node]) -> bool:
         """Whether no job can have written the heartbeats."""

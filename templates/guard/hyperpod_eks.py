@@ -21,7 +21,7 @@ def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
     settings = Settings.of(os.environ)
     eks_guard = HyperPodEksGuard(
-        settings, aws, datetime.now(UTC), asks=os.environ["PODS_FUNCTION"], workers=int(os.environ["WORKERS"])
+        settings, aws, datetime.now(UTC), counter=os.environ["PODS_FUNCTION"], workers=int(os.environ["WORKERS"])
     )
     respond(eks_guard, event, context)
 
@@ -42,12 +42,12 @@ class HyperPodEksGuard(HyperPodGuard):
         client: Callable[[str], Any],
         now: datetime,
         *,
-        asks: str | None = None,
+        counter: str | None = None,
         workers: int = 0,
     ) -> None:
-        """As in `Guard`; `asks` is the function that counts pods, or None; `workers` is the plan's number of nodes."""
+        """As in `Guard`; `counter` is the function that counts pods, if any; `workers` is the plan's node count."""
         super().__init__(settings, client, now)
-        self.asks = asks
+        self.counter = counter
         self.wanted = workers
         # Whether pods cannot start; the other pods of their job may write heartbeats.
         self.stuck = False
@@ -67,7 +67,7 @@ class HyperPodEksGuard(HyperPodGuard):
         if count is None:
             return False
         dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
-        data = {"MetricName": self.queued, "Dimensions": dimensions, "Timestamp": self.look, "Value": count}
+        data = {"MetricName": self.queued, "Dimensions": dimensions, "Timestamp": self.scheduled, "Value": count}
         self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=[data])
         return count == 0 and super().all_idle(nodes)
 
@@ -78,9 +78,9 @@ class HyperPodEksGuard(HyperPodGuard):
             ClientError: the call of the function is denied.
             RefusedError: the function failed.
         """
-        if self.asks is None:
+        if self.counter is None:
             return None
         running = sum(node["InstanceStatus"]["Status"] == "Running" for node in nodes)
-        counts = pods_of(self, self.asks, whole=running >= self.wanted)
+        counts = pods_of(self, self.counter, whole=running >= self.wanted)
         self.stuck = bool(counts["stuck"])
         return int(counts["pods"])

@@ -49,7 +49,7 @@ SUBJECTS = {
 OTHERWISE = ("report of a job", "a job reports a problem")
 
 
-class Said(NamedTuple):
+class Message(NamedTuple):
     """One message of a job for users."""
 
     key: str
@@ -83,11 +83,11 @@ class Folder:
         Raises:
             ClientError: the store does not respond, or no notification could be sent.
         """
-        messages = self.said()
+        messages = self.messages()
         for event in sorted({word.event for word in messages}):
             self.notify_all([word for word in messages if word.event == event], now, notify)
 
-    def notify_all(self, messages: list[Said], now: datetime, notify: Callable[[str, str], None]) -> None:
+    def notify_all(self, messages: list[Message], now: datetime, notify: Callable[[str, str], None]) -> None:
         """Send messages of one kind in one notification, and remove them.
 
         Raises:
@@ -120,7 +120,7 @@ class Folder:
         text = f"{idle}: {costs}, billed even when idle. A plan with target.cluster: {cluster} uses them."
         self.once(f"idle-{now:%Y-%m-%d}", now, lambda: notify("reserved nodes idle", text))
 
-    def said(self) -> list[Said]:
+    def messages(self) -> list[Message]:
         """The messages of jobs, oldest first; of more than 1,000, the first 1,000 by key.
 
         Raises:
@@ -128,7 +128,7 @@ class Folder:
         """
         page = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/", Delimiter="/")
         oldest = sorted(page.get("Contents", []), key=lambda entry: entry["LastModified"])[:MOST]
-        return [Said(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest if self.in_time()]
+        return [Message(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest if self.in_time()]
 
     def beats(self, now: datetime, hung_s: float = 0.0) -> list[Beat]:
         """The heartbeats of the nodes that run a job, up to the first that is working.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from guard import Guard, Node, Settings, aws, its, respond
+from guard import Guard, Settings, aws, its, respond
 
 LOGIN = "login"
 """The node group without a queue."""
@@ -26,6 +26,7 @@ def handler(event: Mapping[str, Any], context: Any) -> None:
 class PcsGuard(Guard):
     """One call of the guard of a PCS cluster, at the time `now`."""
 
+    own_templates = True
     stopped = "its node groups have been"
     why_nodes_stay = ""
 
@@ -33,20 +34,6 @@ class PcsGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.pcs = client("pcs")
-
-    def instances(self, *states: str) -> list[Node]:
-        """The nodes in these states, by EC2: the launch templates tag them (infra/parts/pcs_nodes.py)."""
-        filters = [
-            {"Name": "tag:slipway:cluster", "Values": [self.settings.cluster]},
-            {"Name": "tag:slipway:machine", "Values": ["node"]},
-            {"Name": "instance-state-name", "Values": list(states)},
-        ]
-        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
-        return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
-
-    def is_own(self, tags: Mapping[str, str]) -> bool:
-        """Whether an instance with these tags is a node of the cluster."""
-        return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
 
     def groups(self) -> list[Mapping[str, Any]]:
         """The node groups of jobs; empty if the cluster does not exist yet, or no longer."""

@@ -209,7 +209,7 @@ def test_forged_activity_keeps_no_workers_of_hyperpod_eks_without_a_pod(monkeypa
         settings = account.settings(module, HYPERPOD_EKS="slipway-tiny", **LIMITS, **SHARED)
 
         def guard_at(at):
-            return module.HyperPodEksGuard(settings, account.client, at, asks="counter", workers=1)
+            return module.HyperPodEksGuard(settings, account.client, at, counter="counter", workers=1)
 
         assert_stops_at_last_look(account, guard_at, stops=stops)
 

@@ -291,7 +291,7 @@ class TestRights:
         ((key, counter),) = [item for item in functions.items() if item[1]["Handler"] == "chart.handler"]
         assert counter["Role"] == entry["PrincipalArn"]
         assert all(len(counter["VpcConfig"][field]) == 1 for field in ("SubnetIds", "SecurityGroupIds"))
-        assert counter["MemorySize"] == guard_of(example.plan).asks_mb, "the bill counts it"
+        assert counter["MemorySize"] == guard_of(example.plan).counter_mb, "the bill counts it"
         assert variables(example)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
 
     def test_access_role_only_manages_pod_identity_associations(self, example):

@@ -136,7 +136,7 @@ class TestPods:
         read, messages, function, make_client = [], [], boto3.client("lambda", region_name=REGION), guard.client
         monkeypatch.setattr(guard, "notify", lambda _subject, text: messages.append(text))
         guard.client = lambda service: function if service == "lambda" else make_client(service)
-        guard.asks, guard.wanted = "counter", 1
+        guard.counter, guard.wanted = "counter", 1
         guard.cloudwatch.meta.events.register(
             "provide-client-params.cloudwatch.GetMetricData",
             lambda params, **_: read.extend(params["MetricDataQueries"]),

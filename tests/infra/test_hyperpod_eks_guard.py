@@ -20,7 +20,7 @@ def guard(module, account, **limits):
     settings = account.settings(module, **{"HYPERPOD_EKS": "slipway-tiny", "IDLE_MINUTES": "5", **limits})
     clients = {"cloudwatch": account.cloudwatch, "lambda": getattr(account, "function", None)}
     make_client = lambda service: clients.get(service) or account.client(service)  # noqa: E731
-    return module.HyperPodEksGuard(settings, make_client, NOW, asks=FUNCTION, workers=2)
+    return module.HyperPodEksGuard(settings, make_client, NOW, counter=FUNCTION, workers=2)
 
 
 @pytest.fixture

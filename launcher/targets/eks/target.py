@@ -32,7 +32,7 @@ class Eks(PodTarget, Ec2Target):
         spot_notices=True,
         idle="idle nodes",
         metrics_a_node=IDLE_METRICS,
-        asks_mb=COUNTER_MEMORY_MB,
+        counter_mb=COUNTER_MEMORY_MB,
         alone=True,
     )
     instance_tags = InstanceTags(cluster="eks:cluster-name", role="eks:nodegroup-name", node=WORKERS)

@@ -45,7 +45,7 @@ class HyperPodEks(PodTarget, HyperPodTarget):
         # It writes the count and reads it back.
         metrics_per_call=2,
         own_metrics=1,
-        asks_mb=CHART_MEMORY_MB,
+        counter_mb=CHART_MEMORY_MB,
     )
     spot_like_ec2 = True
     own_outputs = ("ClusterId", "AccessRoleArn")

@@ -208,7 +208,7 @@ class TestSum:
             aws.lists()
             aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
         guard = endpoint_guard(**SUM | {"STOP_AT_USD": "25", "NODES": "1", "LEAST_NODES": str(least)})
-        guard.now = guard.look = NOW.replace(minute=2) + timedelta(hours=later_h)
+        guard.now = guard.scheduled = NOW.replace(minute=2) + timedelta(hours=later_h)
         with pytest.raises(Exception, match="does not contain the guard's state"):
             guard.watch()
         assert ("slipway tiny: endpoint deleted" in dict(aws.messages)) is ends

@@ -122,7 +122,7 @@ def idle_guard(idle_pods):
             stub.add_response("invoke", answer, {"FunctionName": "f", "Payload": ANY})
             clients = {"lambda": function, "cloudwatch": cloudwatch}
             guard = module.HyperPodEksGuard(
-                module.Settings.of(variables), lambda name: clients.get(name) or boto3.client(name), later, asks="f"
+                module.Settings.of(variables), lambda name: clients.get(name) or boto3.client(name), later, counter="f"
             )
             nodes = guard.nodes()
             if guard.all_idle(nodes):
