@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ import pytest
 from launcher.agent import exits
 from launcher.agent.build import build
 from launcher.agent.node.reserve import RESERVE_BYTES
-from tests.attack.disks import fill, mounted
+from tests.attack.disks import fill, fill_inodes, mounted
 from tests.attack.trainers import TRAINER, Bucket
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 from tests.sandbox.agent.conftest import ROOT
@@ -92,9 +93,9 @@ DISK = 24 << 20
 
 
 @pytest.fixture
-def disk(node):
+def disk(node, request):
     """A disk of 24 MiB for everything of a node: its scratch folder, its events and its metrics."""
-    with mounted(node.folder / "disk", DISK) as place:
+    with mounted(node.folder / "disk", DISK, inodes=getattr(request, "param", 0)) as place:
         (place / "shared").mkdir()
         (node.folder / "shared").symlink_to(place / "shared")
         (node.folder / "train.py").write_text(FILLS)
@@ -152,6 +153,48 @@ def test_full_disk_by_another_user_ends_attempts_and_not_the_run(node, bucket, d
     assert node.run(attempt=4) == 0
     assert node.restored(4) >= 2
     assert [event["event"] for event in node.events(attempt=4)][-1] == "completed"
+
+
+FEW_INODES = pytest.mark.parametrize("disk", [400], indirect=True, ids=["400 inodes"])
+UNFINISHED = "tmp-99"
+
+
+@FEW_INODES
+@pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
+def test_disk_without_inodes_resumes_from_the_newest_checkpoint(node, bucket, disk, killed):
+    """Bytes are free, but no file can be created: what a trainer left unfinished makes room."""
+    for attempt in (1, 2):
+        node.job(100_000, 0.05, SIZE, **FEW)
+        agent = node.start(attempt)
+        node.wait_until(lambda attempt=attempt: len(node.steps("checkpoint-uploaded", attempt)) > 1)
+        unfinished = next(disk.glob("node/*/tiny/checkpoints")) / UNFINISHED
+        if killed:
+            agent.kill()
+            node.end_commands()
+        else:
+            fill_inodes(unfinished)
+        assert agent.wait() == (-signal.SIGKILL if killed else 1)
+        fill_inodes(unfinished)
+        assert os.statvfs(disk).f_favail == 0
+        assert shutil.disk_usage(disk).free > DISK // 2
+    newest = max(Bucket(bucket).whole())
+    node.job(newest + 2, 0.05, SIZE, **FEW)
+    assert node.run(attempt=3) == 0
+    assert node.restored(3) >= newest
+    assert max(Bucket(bucket).whole()) == newest + 2
+    (removed,) = [event for event in node.events("checkpoint-removed", 3) if event["path"].endswith(UNFINISHED)]
+    assert "inodes" in removed["reason"]
+    assert "torn" not in "".join(node.output())
+
+
+@FEW_INODES
+def test_disk_whose_inodes_another_user_took_runs_with_room_of_stored_checkpoints(node, bucket, disk):
+    node.job(2, 0.05, SIZE, **FEW)
+    assert node.run() == 0
+    fill_inodes(disk / "someone-elses")
+    node.job(3, 0.05, SIZE, **FEW)
+    assert node.run(attempt=2) == 0
+    assert node.restored(2) == 2
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["whole", "cut"])

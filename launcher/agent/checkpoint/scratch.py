@@ -41,7 +41,7 @@ from launcher.agent.manifest import HERE, step_of_folder
 from launcher.agent.node.leftover_processes import LOCK_NAME, end_leftovers
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
-from launcher.agent.node.reserve import RESERVE_BYTES, Reserve
+from launcher.agent.node.reserve import RESERVE_BYTES, Reserve, has_inodes
 
 _OWNER_NAME = "owner.json"
 _STORED_NAME = "stored.json"
@@ -268,8 +268,9 @@ class Scratch:
             free = self._free_bytes()
             if free >= needed_bytes:
                 return
+            reason = f"this job needs {needed_bytes:,} bytes, but {self._rest(free)}"
             remove(leftover.path)
-            self._on_removed(leftover, f"this job needs {needed_bytes:,} bytes, but {free:,} were free")
+            self._on_removed(leftover, reason)
 
     def forget_previous(self) -> None:
         """Remove the earlier attempts' checkpoints that the store has, or that a newer stored one superseded.
@@ -328,9 +329,10 @@ class Scratch:
             free = self._free_bytes()
             if free >= RESERVE_BYTES:
                 return
+            reason = f"it is unfinished, and the disk is full: {self._rest(free)}"
             remove(leftover.path)
             if leftover in unfinished:
-                self._on_removed(leftover, f"it is unfinished, and the disk is full: {free:,} bytes were free")
+                self._on_removed(leftover, reason)
 
     def _set_aside(self, owner: dict[str, Any]) -> None:
         """Empty the checkpoint folder for this run: checkpoints go to `previous`, files of another run to `aside`."""
@@ -379,7 +381,11 @@ class Scratch:
                 path.rename(target)
 
     def _free_bytes(self) -> int:
-        return shutil.disk_usage(self.root.parent).free
+        """The bytes that can be written: without inodes, no file takes any."""
+        return shutil.disk_usage(self.root.parent).free if has_inodes(self.root.parent) else 0
+
+    def _rest(self, free: int) -> str:
+        return f"{free:,} bytes were free" if has_inodes(self.root.parent) else "the disk has hardly any inodes left"
 
     def _write_owner(self, owner: dict[str, object]) -> None:
         self._reserve.replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")

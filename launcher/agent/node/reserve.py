@@ -7,6 +7,8 @@ from pathlib import Path
 
 RESERVE_BYTES = 1 << 20
 """The records of a job are some kilobytes; the rest is for the entries of folders and for other jobs' agents."""
+RESERVE_INODES = 64
+"""An attempt of the agent creates some ten files and folders; the trainer's next checkpoint takes others."""
 _NAME = ".reserve"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PARTIAL_SUFFIX = ".tmp"
@@ -51,6 +53,12 @@ class Reserve:
             if error.errno not in _FULL or not self.spend():
                 raise
             _replace(path, text)
+
+
+def has_inodes(folder: Path) -> bool:
+    """Whether the disk of a folder can hold the next files; a file system without a limit reports 0 of 0."""
+    status = os.statvfs(folder)
+    return not status.f_files or status.f_favail >= RESERVE_INODES
 
 
 def _replace(path: Path, text: str) -> None:
