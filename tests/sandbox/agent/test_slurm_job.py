@@ -7,9 +7,11 @@ is to be killed in the middle of a step, the first attempt waits in that step un
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
+from launcher.agent.node.process_table import process_of
 from launcher.model.job import JobState
 from launcher.sandbox import processes
 from tests.sandbox.agent.slurm_job import HOLD
@@ -81,6 +83,46 @@ def test_killed_ranks_beyond_retries_fail_job(job):
     until(lambda: job.state().final, job.describe)
     assert job.state() is JobState.FAILED
     assert job.cluster.scheduler.attempts(job.id)[0].exit_code == 128 + signal.SIGKILL
+
+
+DAEMONS = """
+import os, subprocess, sys
+if os.environ["SLIPWAY_ATTEMPT"] == "1":
+    code = "import os, sys, time; file = open(sys.argv[1], 'w'); print(os.getpid(), file=file, flush=True)"
+    for name, environment in (("marked", None), ("cleared", {})):
+        path = os.path.join(os.environ["SLIPWAY_CHECKPOINT_DIR"], f"{name}-{os.getpid()}")
+        words = [sys.executable, "-c", f"{code}; time.sleep(600)", path]
+        subprocess.Popen(words, env=environment, start_new_session=True)
+        while not os.path.exists(path) or not open(path).read().endswith("\\n"):
+            pass
+        with open(f"{name}-{os.environ['SLURM_NODEID']}", "w") as file:
+            file.write(open(path).read())
+"""
+"""As torchrun's ranks, in a session of its own, and a daemon without the job's variables that writes to its folder."""
+
+
+@pytest.mark.parametrize("killed", ["agents", pytest.param("rank", marks=pytest.mark.slow)])
+def test_processes_in_own_sessions_end_before_next_attempt(job, killed):
+    """Slurm without cgroups ends only what is below its step."""
+    work = job.folder / "work"
+    (work / "train.py").write_text(DAEMONS + (work / "train.py").read_text())
+    job.in_the_middle_of_a_step(retries=1, grace=2)
+    daemons = {int(path.read_text()) for path in work.glob("*ed-[01]")}
+    assert len(daemons) == 4
+    assert all(map(process_of, daemons))
+    commands = [job.events("command-started", part=part)[0]["pid"] for part in (0, 1)]
+    for pid in map(parent, commands) if killed == "agents" else commands[1:]:
+        os.kill(pid, signal.SIGKILL)
+    job.back()
+    until(lambda: all(job.events("command-started", attempt=2, part=part) for part in (0, 1)), job.describe)
+    assert not list(filter(process_of, daemons))
+    ended = " ".join(event["reason"] for part in (0, 1) for event in job.events("processes-ended", part=part))
+    assert all(f"(process {pid})" in ended for pid in daemons)
+    job.ends_as_if_nothing_had_been()
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/status").read_text().partition("PPid:")[2].split()[0])
 
 
 def test_manually_requeued_job_resumes(job, slurm_cluster):
