@@ -102,7 +102,7 @@ SERVER = "{python} -m http.server 0 --bind 127.0.0.1 >/dev/null 2>&1 &"
 BESIDE = f'{MONITOR} {SERVER} {{line}}; code=$?; kill -0 %1 && kill -0 %2 || echo "HELPER GONE"; kill %1 %2; exit $code'
 CASES = ["alone", "beside", "wrapper", "chip", "ranks", "script"]
 FEW = {"pod": ("beside", "chip", "ranks", "script"), "training job": ("wrapper", "ranks")}
-"""In `make test` on namespaces; the others at full size, and where Docker is."""
+"""In `make test`; the others at full size."""
 
 
 def command_of(node, case):
