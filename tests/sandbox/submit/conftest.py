@@ -287,7 +287,7 @@ def far(s3, sshd, keys, tmp_path):
         lines = [line for line in file.read_text().splitlines() if not line.startswith("AWS_") or "METADATA" in line]
         file.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in keys.items())]) + "\n")
     sshd.stop()
-    sshd.start(**keys, SLIPWAY_PYTHON=sys.executable, SLIPWAY_AGENT_CACHE=str(tmp_path / "cache"))
+    sshd.start(**keys, SLIPWAY_PYTHON=sys.executable, SLIPWAY_AGENT_CACHE=os.environ["SLIPWAY_AGENT_CACHE"])
     return Far(sshd, keys, tmp_path / "user", s3)
 
 

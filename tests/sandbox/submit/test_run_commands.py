@@ -1,6 +1,7 @@
 """status, logs -f, cancel and the fallback, for jobs on a real Slurm over a real sshd."""
 
 import json
+import os
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -166,9 +167,9 @@ NO_EFA = {"SLIPWAY_SANDBOX": "1"}
 
 class TestFallback:
     @pytest.fixture
-    def story(self, far, keys, tmp_path):
+    def story(self, far, keys):
         far.sshd.stop()
-        variables = {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_AGENT_CACHE": str(tmp_path / "cache")}
+        variables = {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_AGENT_CACHE": os.environ["SLIPWAY_AGENT_CACHE"]}
         far.sshd.start(**keys, **variables, **NO_EFA)
         (far.work / "train.py").write_text("print('hello')\n")
         path = far.root / "plan.yaml"
