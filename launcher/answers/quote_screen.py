@@ -31,6 +31,8 @@ LABEL, VALUE = 15, 9
 """Columns of a fact's label and value."""
 DECISIVE = (
     *WASTE,
+    "far-published-run",
+    "int4-unmeasured",
     "announced-end",
     "zero-price",
     "no-checkpoints-to-retry-from",

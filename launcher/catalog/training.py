@@ -59,6 +59,7 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
             rack_scale=chip.get("rack_scale", False),
             rows=dict(rows.get(chip["name"], {})),
             source=chip["source"],
+            adapter_report=chip.get("adapter_report", ""),
         )
         for chip in _toml("chips.toml")["chip"]
     )

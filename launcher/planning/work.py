@@ -19,8 +19,8 @@ from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.around import hours_around
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
-from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
-from launcher.planning.utilisation import rows_on_instance, spread
+from launcher.planning.shape import ADAPTERS, MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
+from launcher.planning.utilisation import chip_traits, rows_on_instance, spread
 from launcher.planning.ways_out import WaysOut
 
 CLUSTER_ONLY_H = 1.0
@@ -330,6 +330,13 @@ class Estimator:
             shape = self.shape(train, self.catalog.instance_types[instance_type], 1)
             self._unseen[instance_type] = rows_on_instance(shape, self.facts) == 0
         return self._unseen[instance_type]
+
+    def adapter_report(self, instance_type: str) -> str:
+        """How a published run with adapters on this chip differs from the estimate; "" if none is far from it."""
+        train, facts = self.request.workload.train, self.catalog.instance_types[instance_type]
+        if train is None or train.method not in ADAPTERS or facts.accelerator is None:
+            return ""
+        return chip_traits(self._accelerator(facts), self.facts).adapter_report
 
     @property
     def is_mixture(self) -> bool:

@@ -99,12 +99,15 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         yield warning("mixture-of-experts", "workload.train.model", message, hint)
 
     def _unseen(self, candidate: TrainingCandidate) -> Iterator[Finding]:
-        """A note if the hours are estimated and no published run of this kind is known on the instances."""
+        """A note if no published run of this kind is known on the instances, a warning if one is far off."""
         if candidate.work.training is None or not self.resolution.estimator.unseen(candidate.place.instance_type):
             return
         family = candidate.place.instance_type.partition(".")[0]
-        message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
         hint = "slipway spike FILE measures it"
+        if report := self.resolution.estimator.adapter_report(candidate.place.instance_type):
+            yield warning("far-published-run", "workload.train", f"{report}, outside the range of the hours", hint)
+            return
+        message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
         yield info("no-published-run", "workload.train", message, hint)
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:

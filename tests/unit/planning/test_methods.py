@@ -109,3 +109,20 @@ def test_incomplete_mixture_dimensions_refused(experts, path):
     with pytest.raises(ImpossibleError) as refused:
         priced(nodes=4, model={"params_b": 46.7, **experts})
     assert [error.path for error in errors(refused.value)] == [f"workload.train.model.{path}"]
+
+
+@pytest.mark.parametrize("method, levels", [("lora", [Level.WARNING]), ("full", [])])
+def test_lora_on_trainium2_warns_of_the_published_run_outside_the_range(method, levels):
+    job = {"model": "llama-3.1-8b", "hours": None, "tokens_b": 0.1, "method": method}
+    target = {**ONE_NODE, "instance_type": "trn2.48xlarge", "region": "us-east-2"}
+    findings = price_over({"workload": {"train": job}, "target": target}).quote(1).findings
+    assert [finding.level for finding in findings if "10 to 21 times the estimated" in finding.message] == levels
+
+
+def test_screen_of_lora_on_trainium2_shows_the_published_run_outside_the_range(slipway, tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "slipway: 1\nname: adapters\nworkload: {train: {model: llama-3.1-8b, method: lora, tokens_b: 0.1}}\n"
+        "target: {instance_type: trn2.48xlarge, nodes: 1, region: us-east-2}\npurchase: {option: spot}\n"
+    )
+    assert "10 to 21 times" in slipway("quote", str(path), "--pick", "1").out.replace("\n ", "")
