@@ -6,6 +6,7 @@ elsewhere is refused: it may lead to a data set.
 """
 
 import errno
+import functools
 import hashlib
 import os
 import stat
@@ -263,3 +264,28 @@ class _Surveyor:
 
 def _is_storable(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+
+
+def is_copy(path: Path, other: Path) -> bool:
+    """Whether two files have the same content."""
+    try:
+        one, two = path.stat(), other.stat()
+    except OSError:
+        return False
+    if one.st_size != two.st_size or not stat.S_ISREG(one.st_mode) or not stat.S_ISREG(two.st_mode):
+        return False
+    stamps = tuple((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in (one, two))
+    return _has_same_content(path, other, stamps)
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_same_content(path: Path, other: Path, _: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether two files have the same content, compared once for each version of them."""
+    try:
+        with path.open("rb") as one, other.open("rb") as two:
+            while chunk := one.read(_CHUNK_BYTES):
+                if chunk != two.read(_CHUNK_BYTES):
+                    return False
+    except OSError:
+        return False
+    return True

@@ -23,18 +23,19 @@ One line per preset:
 A marker or a tracker proves that a checkpoint is finished only together with a quiet period on every node (`watch`).
 """
 
+import contextlib
 import csv
 import functools
 import os
 import re
 import shutil
-import stat
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import get_data
 
+from launcher.agent.checkpoint.files import is_copy
 from launcher.agent.checkpoint.trainer_state import saved_step
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec
@@ -52,7 +53,8 @@ _FIXED = re.compile(r"\D+(?:-v\d+)?\.\D+")
 _ROLES = re.compile(r"(?:last|best)(?:-v\d+)?\.\D+")
 """The fixed names that also say which layout it is: another file may be a model that the trainer only reads."""
 _ARCHIVE_START = b"PK\3\4"
-_CHUNK_BYTES = 1 << 20
+_MOST_LISTINGS = 3
+"""Of one look: no trainer saves as often as a folder can be listed."""
 _NUMBERS = {"<step>": r"(?P<step>\d{1,18})", "<rank>": r"(?P<rank>\d{1,9})"}
 _TRACKED = {re.escape("{step}"): r"(?P<step>\d{1,18})", re.escape("{name}"): r"(?P<name>.+)"}
 
@@ -381,11 +383,26 @@ class Layouts:
             for path in named
             if any(row.matches(path.name) for row in rows)
             and self.step_in(path.parent, path.name) is None
-            and not any(_is_copy(path, other) for other in listed if self.step_of(other.name) is not None)
+            and not any(is_copy(path, other) for other in listed if self.step_of(other.name) is not None)
         ]
 
     def entries_in(self, folder: Path) -> list[CheckpointEntry]:
-        """The entries of the checkpoint folder with checkpoint names, once for every matching line."""
+        """The entries of the checkpoint folder with checkpoint names, once for every matching line.
+
+        A trainer may save between the listing and the comparison of a `last.ckpt` with the listed checkpoints: such a
+        copy would look like a newer version. So a version is compared with a listing that follows it.
+        """
+        entries = self._entries_in(folder)
+        for _ in range(_MOST_LISTINGS):
+            versions = _inodes_of_versions(folder, entries)
+            if not versions:
+                break
+            entries = self._entries_in(folder)
+            if _inodes_of_versions(folder, entries) in ({}, versions):
+                break
+        return entries
+
+    def _entries_in(self, folder: Path) -> list[CheckpointEntry]:
         listed = self.listed(lambda below: names_in(folder, below))
         entries = []
         for row in self.rows:
@@ -443,6 +460,16 @@ class Layouts:
         return [name for name in names if name and os.path.lexists(folder / name)]
 
 
+def _inodes_of_versions(folder: Path, entries: Iterable[CheckpointEntry]) -> dict[str, int]:
+    """The files that count as versions of a fixed name: a trainer that replaces one gives it another inode."""
+    names = (name for entry in entries if entry.step == UNCOUNTED for name in entry.names)
+    inodes = {}
+    for name in names:
+        with contextlib.suppress(OSError):  # the trainer replaces it
+            inodes[name] = (folder / name).stat().st_ino
+    return inodes
+
+
 def _repeats(folder: Path, entry: CheckpointEntry, entries: Iterable[CheckpointEntry]) -> bool:
     """Whether an entry without a step in its name is a copy of a named checkpoint, or older than one."""
     path, is_version = folder / entry.names[0], entry.step == UNCOUNTED
@@ -453,7 +480,7 @@ def _repeats(folder: Path, entry: CheckpointEntry, entries: Iterable[CheckpointE
             continue
         if other.step == entry.step or _written_ns(folder / other.names[0]) >= _written_ns(path):
             return True
-        if is_version and _is_copy(path, folder / other.names[0]):
+        if is_version and is_copy(path, folder / other.names[0]):
             return True
     return False
 
@@ -466,31 +493,6 @@ def _is_no_begun_archive(path: Path) -> bool:
         return bool(start) and (start != _ARCHIVE_START or zipfile.is_zipfile(path))
     except OSError:
         return False  # the trainer replaces it
-
-
-def _is_copy(path: Path, other: Path) -> bool:
-    """Whether two files have the same content."""
-    try:
-        one, two = path.stat(), other.stat()
-    except OSError:
-        return False
-    if one.st_size != two.st_size or not stat.S_ISREG(one.st_mode) or not stat.S_ISREG(two.st_mode):
-        return False
-    stamps = tuple((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in (one, two))
-    return _has_same_content(path, other, stamps)
-
-
-@functools.lru_cache(maxsize=4096)
-def _has_same_content(path: Path, other: Path, _: tuple[tuple[int, ...], ...]) -> bool:
-    """Whether two files have the same content, compared once for each version of them."""
-    try:
-        with path.open("rb") as one, other.open("rb") as two:
-            while chunk := one.read(_CHUNK_BYTES):
-                if chunk != two.read(_CHUNK_BYTES):
-                    return False
-    except OSError:
-        return False
-    return True
 
 
 def _written_ns(path: Path) -> int:

@@ -6,9 +6,10 @@ import zipfile
 
 import pytest
 
+from launcher.agent.checkpoint import layouts
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import Layouts, write_back
+from launcher.agent.checkpoint.layouts import Layouts, names_in, write_back
 from launcher.agent.checkpoint.watch import CheckpointWatch
 from tests.unit.agent.folders import steps
 
@@ -160,3 +161,27 @@ class TestFixedNamesWithoutReadableStep:
             watch.settle(100, clean=False)
         ((_, reason),) = messages
         assert reason.startswith("no file is recognised as a checkpoint, so none is stored: model.ckpt; ")
+
+
+@pytest.mark.parametrize("saves", [2, 3])
+def test_last_file_saved_while_the_folder_is_read_is_no_version_of_its_own(tmp_path, epoch_stored, monkeypatch, saves):
+    """Lightning renames a checkpoint and then its copy: a listing from before lacks what the copy is of."""
+
+    def save(step):
+        for name in (f"epoch=3-step={step}.ckpt", "last.ckpt"):
+            (tmp_path / "partial").write_text(f"state of step {step}")
+            (tmp_path / "partial").rename(tmp_path / name)
+
+    save(41)
+    steps_to_save = list(range(42, 42 + saves))
+
+    def list_and_save(folder, below):
+        listed = names_in(folder, below)
+        if steps_to_save:
+            save(steps_to_save.pop(0))
+        return listed
+
+    monkeypatch.setattr(layouts, "names_in", list_and_save)
+    found = [*epoch_stored.poll(20), *epoch_stored.poll(21)]
+    assert not steps_to_save
+    assert [one.name for one in found] == [f"epoch=3-step={step}.ckpt" for step in range(41, 42 + saves)]
