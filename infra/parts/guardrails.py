@@ -97,7 +97,7 @@ class Guardrails(Construct):
             elif alarm is Alarm.FAILING:
                 self._failure_alarm()
             elif limits.max_usd is not None:
-                self._spend_alarm(limits.max_usd)
+                self._spend_alarm(limits.max_usd, limits.max_usd_name)
 
     def _topic_policy(self) -> None:
         """Services of this account may publish, over TLS; messages name clusters and instances, and contain no secret.
@@ -212,10 +212,10 @@ class Guardrails(Construct):
         """Let the guard notify users of matching events; templates/guard/announced.py has the texts."""
         self._function.call_by(self._rule(id_, description, pattern=pattern))
 
-    def _spend_alarm(self, max_usd: Decimal) -> None:
+    def _spend_alarm(self, max_usd: Decimal, name: str) -> None:
         self._alarm(
             Alarm.SPEND,
-            description="node-hours times the quoted rate have reached the plan's budget",
+            description=f"node-hours times the quoted rate have reached {name}",
             metric=SPEND_METRIC,
             statistic="Maximum",
             period=_SAMPLE_S,

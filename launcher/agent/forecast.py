@@ -18,8 +18,10 @@ _MAX_FALLEN, _MAX_FALLEN_SHARE = 2, 0.2
 """Lines with a higher step but no more seconds: the first of an attempt may resume behind the last of another."""
 STRAGGLER, STRAGGLER_OVER = "straggler", "straggler-over"
 """The events of a node that is slower than the others, and that no longer is."""
-QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
-"""The known values of a job's quote: cost per hour, other costs (a prepaid fee too), range, budget."""
+LIMITS = {"budget_usd": "budget.max_usd", "launch_usd": "--max-usd"}
+"""The spending limits of a quote, each with its setting; a quote has the lower one."""
+QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", *LIMITS)
+"""The known values of a job's quote: cost per hour, other costs (a prepaid fee too), range, spending limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +110,17 @@ def straggler_usd(share: float, hours: float, usd_per_hour: Any) -> Any:
     return type(usd_per_hour)(share * hours) * usd_per_hour
 
 
-def beyond(usd: Any, *, low: Any, high: Any, budget: Any) -> dict[str, str]:
-    """The warnings about a forecast in dollars, by kind: above the budget, or outside the quoted range.
+def beyond(usd: Any, *, low: Any, high: Any, limit: tuple[Any, str] | None) -> dict[str, str]:
+    """The warnings about a forecast in dollars, by kind: above the limit, or outside the quoted range.
 
-    >>> beyond(120, low=90, high=130, budget=100)
-    {'budget': 'the forecast, $120.00, is above the budget of $100.00'}
+    `limit` has the dollars and the name of its setting.
+
+    >>> beyond(120, low=90, high=130, limit=(100, "--max-usd"))
+    {'budget': 'the forecast, $120.00, is above the $100.00 of --max-usd'}
     """
     reasons: dict[str, str] = {}
-    if budget is not None and usd > budget:
-        reasons["budget"] = f"the forecast, ${usd:,.2f}, is above the budget of ${budget:,.2f}"
+    if limit is not None and usd > limit[0]:
+        reasons["budget"] = f"the forecast, ${usd:,.2f}, is above the ${limit[0]:,.2f} of {limit[1]}"
     if low is not None and high is not None and not low <= usd <= high:
         reasons["quote"] = f"the forecast, ${usd:,.2f}, is outside of the quoted range, ${low:,.2f} to ${high:,.2f}"
     return reasons

@@ -87,7 +87,7 @@ def _dollars(meter: Meter) -> list[str]:
     if quoted.usd is not None:
         parts.append(f"quoted {words.cost(quoted.usd)}")
     if quoted.budget_usd is not None:
-        parts.append(f"budget ${words.dollars(quoted.budget_usd)}")
+        parts.append(f"{quoted.budget_name} ${words.dollars(quoted.budget_usd)}")
     return [", ".join(parts), *_spot(meter)]
 
 

@@ -25,6 +25,8 @@ class Terms:
     interruptions: float | None
     interval_s: float | None = field(metadata=INTERNAL)
     budget_usd: Decimal | None
+    # The setting of that limit: the plan's, or the launch's.
+    budget_name: str = field(default="budget.max_usd", metadata=INTERNAL)
     rates: RunRates = field(default=NO_RATES, metadata=INTERNAL)
 
     @property
@@ -76,7 +78,8 @@ class Meter:
         if projection is None or self.simulated:
             return {}
         low, high = (None, None) if quoted.usd is None else (quoted.usd.low, quoted.usd.high)
-        return beyond(projection.mid, low=low, high=high, budget=quoted.budget_usd)
+        limit = None if quoted.budget_usd is None else (quoted.budget_usd, quoted.budget_name)
+        return beyond(projection.mid, low=low, high=high, limit=limit)
 
 
 def meter(

@@ -11,6 +11,7 @@ from launcher.model.money import Price, Unpriced, UsdRange, cents
 from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.record import record
+from launcher.model.request import Budget
 from launcher.model.units import number_of
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.targets.registry import billed_name
@@ -95,7 +96,7 @@ def decide(
 def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
     """The refusal for a commitment that is not owned: a launch buys none, so AWS would bill on demand."""
     limit = spending_limit(plan.request.budget, rules.max_usd)
-    over = f", over the budget of ${cents(limit[0])}" if limit is not None and commitment.usd > limit[0] else ""
+    over = f", over the ${cents(limit[0])} of {limit[1]}," if limit is not None and commitment.usd > limit[0] else ""
     billed = "at a price that is not known"
     if commitment.on_demand_usd is not None:
         billed = f"${cents(commitment.on_demand_usd)}"
@@ -113,13 +114,19 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
     limit = spending_limit(budget, rules.max_usd)
     if limit is not None and usd.high > limit[0]:
         chance = "" if plan.request.workload.train is None else ": 1 run in 10 costs more"
-        reason = f"budget ${cents(limit[0])}, high estimate ${cents(usd.high)}{chance}"
+        reason = f"{limit[1]} ${cents(limit[0])}, high estimate ${cents(usd.high)}{chance}"
         enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
-        return Gate(verdict="refuse", exit_code=OVER_BUDGET, reason=reason, hint=f"raise {limit[1]} to {enough:f}")
+        return Gate(
+            verdict="refuse",
+            exit_code=OVER_BUDGET,
+            reason=reason,
+            hint=f"raise {_settings_below(enough, budget, rules)} to {enough:f}",
+        )
     hourly = budget.max_usd_per_hour
     if hourly is not None and usd_per_hour > hourly:
         reason = (
-            f"budget ${cents(hourly)} an hour, {number_of(plan.place.nodes, 'node')} at ${cents(usd_per_hour)} an hour"
+            f"budget.max_usd_per_hour ${cents(hourly)},"
+            f" {number_of(plan.place.nodes, 'node')} at ${cents(usd_per_hour)} an hour"
         )
         return Gate(
             verdict="refuse",
@@ -128,6 +135,12 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
             hint="raise budget.max_usd_per_hour or allow fewer nodes",
         )
     return ALLOW
+
+
+def _settings_below(usd: Decimal, budget: Budget, rules: GateRules) -> str:
+    """The names of the limits that refuse an amount: a command's limit only lowers the plan's."""
+    limits = (spending_limit(budget, None), spending_limit(Budget(), rules.max_usd))
+    return " and ".join(name for limit, name in filter(None, limits) if limit < usd)
 
 
 def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRules) -> tuple[Finding, ...]:

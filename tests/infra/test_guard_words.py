@@ -184,7 +184,7 @@ def test_forecast_from_trainer_log_notified_once_per_job(aws, words_store, guard
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: cost forecast"
     # 120 steps of 90 s are 3 hours.
-    assert "job tiny, attempt 1: the forecast, $302.00, is above the budget of $250.00 (" in text
+    assert "job tiny, attempt 1: the forecast, $302.00, is above the $250.00 of budget.max_usd (" in text
     attempt(2)
     guard_look(1)
     assert aws.messages == [], "once a job, not once an attempt"

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
 from launcher.agent.events import FORECAST, EventLog
-from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, point_of, remaining_hours, stretches
+from launcher.agent.forecast import (
+    HOUR_S,
+    LIMITS,
+    LINES,
+    Point,
+    beyond,
+    hours_of_earlier,
+    point_of,
+    remaining_hours,
+    stretches,
+)
 
 HOLDS_S = 600.0
 """A forecast must be out of range for this long: the first steps compile and fill caches."""
@@ -48,7 +58,8 @@ class ForecastWatch:
         if usd is None:
             return
         quoted = self._quoted
-        exceeded = beyond(usd, low=quoted.get("usd_low"), high=quoted.get("usd_high"), budget=quoted.get("budget_usd"))
+        limit = next(((quoted[key], name) for key, name in LIMITS.items() if key in quoted), None)
+        exceeded = beyond(usd, low=quoted.get("usd_low"), high=quoted.get("usd_high"), limit=limit)
         self._since = {kind: self._since.get(kind, now) for kind in exceeded}
         for kind, reason in exceeded.items():
             if kind not in self._reported and now - self._since[kind] >= HOLDS_S:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from launcher.agent.forecast import LINES, Point
+from launcher.agent.forecast import LIMITS, LINES, Point
 from launcher.agent.metrics import figures_in
 from launcher.agent.shape import amount, moment
 from launcher.aws import spot_history
@@ -136,6 +136,7 @@ def terms(folder: RunFolder) -> Terms:
     """
     quote = stored_quote(folder)
     spot, training = quote.spot, quote.training
+    limit, limit_name = _limit(folder, quote.max_usd) or (None, "")
     return Terms(
         usd=quote.usd,
         usd_per_hour=quote.usd_per_hour,
@@ -144,7 +145,8 @@ def terms(folder: RunFolder) -> Terms:
         mfu=None if training is None else training.mfu,
         interruptions=None if spot is None else spot.interruptions_expected,
         interval_s=None if spot is None else spot.checkpoint_interval_s,
-        budget_usd=_budget(folder, quote.max_usd),
+        budget_usd=limit,
+        budget_name=limit_name,
         rates=quote.rates or NO_RATES,
     )
 
@@ -162,21 +164,20 @@ def quoted_figures(folder: RunFolder) -> dict[str, float]:
         "usd_beside": None if cost is None else max(Decimal(0), cost.paid(0.0)),
         "usd_low": quoted.usd.low if quoted.usd is not None else None,
         "usd_high": quoted.usd.high if quoted.usd is not None else None,
-        "budget_usd": quoted.budget_usd,
+        **{key: quoted.budget_usd for key, name in LIMITS.items() if name == quoted.budget_name},
     }
     return {name: float(usd) for name, usd in figures.items() if usd is not None}
 
 
-def _budget(folder: RunFolder, command_usd: Decimal | None) -> Decimal | None:
-    """The lower of the plan's limit and that of the launch."""
+def _limit(folder: RunFolder, command_usd: Decimal | None) -> tuple[Decimal, str] | None:
+    """The lower of the plan's limit and that of the launch, with the name of its setting."""
     budget = folder.read_json("plan.json").get("budget") if (folder.path / "plan.json").is_file() else None
     limit = budget.get("max_usd") if isinstance(budget, dict) else None
     try:
         of_plan = Budget(max_usd=amount(str(limit)) if limit is not None else None)
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path / 'plan.json'}: budget.max_usd: {problem}") from problem
-    lower = spending_limit(of_plan, command_usd)
-    return None if lower is None else lower[0]
+    return spending_limit(of_plan, command_usd)
 
 
 def last_points(path: Path) -> tuple[Sequence[Point], int | None]:

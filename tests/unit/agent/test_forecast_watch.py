@@ -51,9 +51,15 @@ def test_forecast_above_quote_and_budget_sends_one_event_each_after_the_hold_tim
     (budget, message), (quote, _) = forecast_events(events)
     assert (budget, quote) == ("budget", "quote")
     assert message.startswith("the forecast, $12")
-    assert message.endswith(", is above the budget of $90.00")
+    assert message.endswith(", is above the $90.00 of budget.max_usd")
     trained(forecast_watch, step_s=108, first=4, begin_s=324.0 + HOLDS_S)
     assert len(forecast_events(events)) == 2
+
+
+def test_forecast_above_the_limit_of_the_launch_names_its_option(events):
+    limited = {key: usd for key, usd in QUOTED.items() if key != "budget_usd"} | {"launch_usd": 90.0}
+    trained(begun(events, quoted=limited), step_s=108)
+    assert dict(forecast_events(events))["budget"].endswith(", is above the $90.00 of --max-usd")
 
 
 def test_slow_first_steps_are_forgiven(events):

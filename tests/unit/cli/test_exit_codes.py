@@ -206,7 +206,7 @@ def test_conflicting_or_invalid_arguments_refused_without_files(words, message, 
 @pytest.mark.parametrize(
     "text,words,code,message",
     [
-        (GOOD, ["launch", "plan.yaml", "--sandbox", "--max-usd", "1"], 3, "budget $1.00"),
+        (GOOD, ["launch", "plan.yaml", "--sandbox", "--max-usd", "1"], 3, "--max-usd $1.00"),
         (GOOD + "budget: {max_usd: 5}\n", ["launch", "plan.yaml", "--sandbox", "--yes"], 3, "raise budget.max_usd"),
         (GOOD + "budget: {max_usd_per_hour: 5}\n", ["deploy", "plan.yaml", "--yes"], 3, "an hour"),
         (
@@ -245,7 +245,7 @@ def test_plan_and_quote_over_budget_show_refusal_and_end_with_0(empty_folder, sl
     for command in ("plan", "quote"):
         ended = slipway(command, "plan.yaml")
         assert ended.code == 0
-        assert "budget $5.00" in ended.out
+        assert "budget.max_usd $5.00" in ended.out
     ended = slipway("quote", "plan.yaml", "--json")
     assert ended.code == 0
     gate = json.loads(ended.out)["gate"]

@@ -67,7 +67,7 @@ def of(text, line):
     [
         (CHAT, 5, "the verdict is against it: Do not deploy: Bedrock is cheaper at this volume"),
         (CHAT + OVER, 5, "the verdict is against it"),
-        (EMBED + OVER, 3, "budget $10.00"),
+        (EMBED + OVER, 3, "budget.max_usd $10.00"),
         (EMBED.replace(', price_overrides: {ml.inf2.xlarge/on-demand: "0.95"}', "") + OVER, None, ""),
         (CHAT.replace("on-demand, price", "bedrock, price").replace("instance_type: g6e.2xlarge", ""), 5, "nothing to"),
         (EMBED.replace("sagemaker-endpoint", "eks"), 5, "target.kind: eks"),
@@ -101,7 +101,7 @@ def test_serving_deploy_against_verdict_or_budget_refused_before_any_file(on_pla
     exit_code, out, err = on_plan(command, text)
     if code is None:
         # A price too old is refused in AWS, and only warned of in the sandbox.
-        code, message = (4, "days old") if "--dry-run" in command else (3, "budget $10.00")
+        code, message = (4, "days old") if "--dry-run" in command else (3, "budget.max_usd $10.00")
     assert (exit_code, out) == (code, ""), err
     assert message in err
     assert not Path(".slipway").exists()

@@ -99,14 +99,15 @@ def test_budget_is_compared_with_the_high_estimate(priced):
 def test_max_usd_only_lowers_the_budget(priced):
     plan = {"purchase": OWN, "budget": {"max_usd": 100}}
     of_plan, of_command = gate(priced, plan, max_usd=Decimal(100_000)), gate(priced, plan, max_usd=Decimal(50))
-    assert "budget $100.00" in of_plan.reason
+    assert "budget.max_usd $100.00" in of_plan.reason
     assert of_plan.hint.startswith("raise budget.max_usd to ")
-    assert "budget $50.00" in of_command.reason
-    assert of_command.hint.startswith("raise --max-usd to ")
+    assert "--max-usd $50.00" in of_command.reason
+    assert of_command.hint.startswith("raise budget.max_usd and --max-usd to ")
+    assert gate(priced, {"purchase": OWN}, max_usd=Decimal(50)).hint.startswith("raise --max-usd to ")
 
 
 def test_a_budget_below_a_cent_is_not_shown_as_zero(priced):
-    assert gate(priced, {"budget": {"max_usd": 0.0001}}).reason.startswith("budget $0.0001, high estimate $")
+    assert gate(priced, {"budget": {"max_usd": 0.0001}}).reason.startswith("budget.max_usd $0.0001, high estimate $")
 
 
 def test_an_hourly_budget_counts_all_nodes(priced):

@@ -16,7 +16,7 @@ from launcher.model.money import Range, UsdRange
 from launcher.model.run_cost import RunCost, RunRates
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.workflow.run.meter import MeterReader, meter_of
+from launcher.workflow.run.meter import MeterReader, meter_of, quoted_figures
 from tests.unit.cli.reports import QUOTE
 
 NOW = datetime(2026, 11, 20, 14, tzinfo=UTC)
@@ -91,7 +91,7 @@ def test_meter_line_shows_all_values(metered_run):
     assert text.startswith("▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱ step 400 of 1,000 (40%) · ")
     for part in (
         "tokens/s, quoted 60,000, MFU 0.35",
-        "$100 so far, forecast $253, quoted $220 (180–300), budget $500",
+        "$100 so far, forecast $253, quoted $220 (180–300), budget.max_usd $500",
         "1 interruption, 0.8 expected · next checkpoint in 5 min",
     ):
         assert part in text
@@ -124,15 +124,22 @@ def test_forecast_beyond_budget_or_range_reported_once(metered_run, capsys):
     person.meter(reading)
     person.meter(reading)
     err = capsys.readouterr().err
-    assert err.count("is above the budget of $200.00") == err.count("is outside of the quoted range") == 1
+    assert err.count("is above the $200.00 of budget.max_usd") == err.count("is outside of the quoted range") == 1
     assert err.count("step 400 of 1,000") == 2
 
 
-@pytest.mark.parametrize("plan_usd, command_usd, lower", [("500", "200", 200), (None, "200", 200), ("200", "500", 200)])
-def test_meter_with_max_usd_warns_of_the_lower_limit(metered_run, plan_usd, command_usd, lower):
-    reading = meter_of(metered_run(budget=plan_usd, quote=QUOTE | {"max_usd": command_usd}), NOW)
-    assert reading.quoted.budget_usd == lower
-    assert reading.warnings["budget"].endswith("is above the budget of $200.00")
+@pytest.mark.parametrize(
+    "plan_usd, command_usd, name",
+    [("500", "200", "--max-usd"), (None, "200", "--max-usd"), ("200", "500", "budget.max_usd")],
+)
+def test_meter_with_max_usd_warns_of_the_lower_limit_by_its_name(metered_run, plan_usd, command_usd, name):
+    folder = metered_run(budget=plan_usd, quote=QUOTE | {"max_usd": command_usd})
+    reading, figures = meter_of(folder, NOW), quoted_figures(folder)
+    assert reading.quoted.budget_usd == 200
+    assert reading.warnings["budget"].endswith(f"is above the $200.00 of {name}")
+    assert f", {name} $200" in line(reading, bar=False)
+    assert {figures.get("budget_usd"), figures.get("launch_usd")} == {200.0, None}
+    assert ("launch_usd" in figures) is (name == "--max-usd")
 
 
 def test_sandbox_meter_has_no_warnings(metered_run):
