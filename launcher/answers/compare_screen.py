@@ -48,7 +48,7 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
         shown = "; ".join(_short(flip, brief=brief) for flip in _flips(comparison)[:flips])
         lines += wrapped(f"  would change it: {shown}", width)
     lines += [piece for note in _notes(comparison, called=called) for piece in wrapped(f"  {note}", width)]
-    return [*lines, *next_lines(comparison)]
+    return [*lines, "", *next_lines(comparison)]
 
 
 def next_lines(comparison: Comparison) -> list[str]:

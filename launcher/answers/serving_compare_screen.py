@@ -13,18 +13,27 @@ from launcher.model.units import number_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import ServingComparison
 
-MAX_FLIPS = 2
+MAX_FLIPS, MAX_LINES = 2, 15
 BEST_SIDES = "the best of each side"
 
 
 def page(comparison: ServingComparison, width: int) -> list[str]:
-    """The screen, at most about 15 lines of 80 columns."""
+    """The screen: at most MAX_LINES lines of `width` columns, unless verdict and errors alone take them."""
+    lines: list[str] = []
+    for flips in range(MAX_FLIPS, -1, -1):
+        lines = _page(comparison, width, flips)
+        if len(lines) - 1 <= MAX_LINES:
+            break
+    return lines
+
+
+def _page(comparison: ServingComparison, width: int, flips: int) -> list[str]:
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:]
     lines = ["", *wrapped(f"  {name}: {text}", width), "", *_sides(comparison, width)]
     notes = [*_costs(comparison)]
-    if verdict.flips:
-        notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:MAX_FLIPS])}")
+    if verdict.flips and flips:
+        notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:flips])}")
     notes += [finding_line(finding) for finding in comparison.findings if finding.level is Level.ERROR]
     more = number_of(len(verdict.reasons), "reason") if verdict.reasons else ""
     notes.append(f"{more} and every instance type: -v." if more else "Every instance type: -v.")

@@ -18,7 +18,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
 from launcher.workflow.quote.compare import Comparison, compare
 from launcher.workflow.quote.options import PriceOptions
-from tests.plans import NOW
+from tests.plans import EXAMPLES, NOW
 
 BASE: dict[str, Any] = {
     "slipway": 1,
@@ -275,7 +275,16 @@ def test_page_of_any_total_fits_80_columns(slipway, tmp_path, monkeypatch, token
     _, out, _ = slipway("compare", str(plan), "--prices-as-of", "2026-11-20")
     assert "Trainium" in out
     assert max(map(len, out.splitlines())) <= 80
-    assert len(out.strip().splitlines()) <= 14  # the next command, on stderr, is the last
+    assert len(out.strip().splitlines()) <= 13  # an empty line and the next command follow, on stderr
+
+
+@pytest.mark.parametrize(
+    "example", ["p5-spot.yaml", "ec2/lora-g6e.yaml", "hyperpod/trn2-on-demand.yaml", "serve/llama31-8b.yaml"]
+)
+def test_first_screen_of_examples_has_at_most_15_lines(slipway, monkeypatch, example):
+    monkeypatch.setenv("COLUMNS", "80")
+    ended = slipway("compare", str(EXAMPLES / example), "--prices-as-of", "2026-11-20")
+    assert len(ended.out.strip().splitlines()) + len(ended.err.rstrip().splitlines()) <= 15
 
 
 def test_json_has_schema_ranked_options_and_break_even(compare_plan, slipway):
