@@ -62,6 +62,7 @@ class ListedRun:
     usd_per_epoch: Decimal | None
     usd_lost: Decimal | None
     ended_by: EndedBy | None
+    guard_reason: str | None
 
 
 @json_object
@@ -105,6 +106,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
         "usd_lost",
         "tags",
         "ended_by",
+        "guard_reason",
     ]
     flat_rows = []
     for entry in entries:
@@ -132,6 +134,10 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
         lines += wrapped(
             f"  not shown: {number_of(hidden, 'older run')}; --all shows them, --by adds up.", width
         ) * bool(hidden)
+        for entry in shown if by is None else ():
+            if entry.guard_reason:
+                why = f"the guard stopped its nodes: {entry.guard_reason}"
+                lines += wrapped(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
         for use in reservations(ledger.entries) if by is None else ():
             unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
             lines += wrapped(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)

@@ -57,7 +57,8 @@ class LedgerEntry(NamedTuple):
     amount billed by AWS, None until a bill was read. `tokens` and `epochs` are the trainer's last reported values, None
     if it reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated`
     run is a sandbox run: no money was spent. `ended_by` is why its last attempt ended, as in its report: None while it
-    runs, without an attempt, and in entries of earlier versions.
+    runs, without an attempt, and in entries of earlier versions. `guard_reason` is the first line of why the guard
+    stopped the run's nodes, None if it did not.
     """
 
     name: str
@@ -86,6 +87,7 @@ class LedgerEntry(NamedTuple):
     usd_used: Decimal | None = None
     shared: Shared = ALONE
     ended_by: EndedBy | None = None
+    guard_reason: str | None = None
 
     @property
     def identity(self) -> tuple[str, str, str]:

@@ -61,8 +61,8 @@ BUDGET_FOLDER = ".budget"
 GUARD_FOLDER, WORD_FOLDER, SENT_FOLDER = ".guard", "trouble", "told"
 """Next to them: each guard's own folder (templates/guard/job_messages.py), and in it the messages of jobs for users,
 and the guard's marks of sent notifications."""
-BOOTS_FOLDER, FAILED_BOOTS = "boots", "failed-boots.json"
-"""Below the messages: how the boots of nodes ended. Among the marks: why the guard stopped nodes that do not boot
+BOOTS_FOLDER, GUARD_STOP = "boots", "stopped.json"
+"""Below the messages: how the boots of nodes ended. Among the marks: why the guard stopped nodes
 (templates/guard/boots.py)."""
 STAGED_DAYS, RESENT_DAYS = 30, 14
 """Days until such an archive expires, and until Slipway uploads an existing archive again: the difference is the

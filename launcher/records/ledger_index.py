@@ -25,7 +25,7 @@ from launcher.model.record import record
 from launcher.model.report import EndedBy
 from launcher.records.codec import as_json, money
 
-FORMAT = "slipway.ledger-index/4"
+FORMAT = "slipway.ledger-index/5"
 REWRITE = 2
 """Lines per entry from which the file is rewritten."""
 MISSING = 1 << 62
@@ -144,8 +144,8 @@ def entry_of_line(line: str) -> LedgerEntry | None:
     try:
         # fmt: off
         (name, run, origin, begun, ended, status, simulated, monthly, target, instance_type, nodes, region, option,
-         quoted, rate, hours, at_rate, billed, tokens, epochs, interruptions, lost, tags, used, shared, cause
-         ) = line.split("\t")
+         quoted, rate, hours, at_rate, billed, tokens, epochs, interruptions, lost, tags, used, shared, cause,
+         guard_reason) = line.split("\t")
         # fmt: on
         # As a tuple: its own way in would take each field by its name once more.
         values = (
@@ -175,6 +175,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             _usd(used) if used else None,
             _shared(shared) if shared else ALONE,
             _CAUSES[cause] if cause else None,
+            guard_reason or None,
         )
         return tuple.__new__(LedgerEntry, values)
     except (ArithmeticError, KeyError, TypeError, ValueError):

@@ -27,7 +27,7 @@ SETTLED = timedelta(minutes=30)
 WINDOW = timedelta(hours=6)
 LINES, CHARACTERS = 5, 200
 """The last lines of a boot that a message contains, and the characters of each."""
-VERDICT = "told/failed-boots.json"
+STOPPED = "told/stopped.json"
 LONGEST_BOOT = timedelta(hours=1)
 """From the launch of an instance to the end of its boot: an object that is written later reports no boot."""
 ENDED = ("shutting-down", "terminated")
@@ -129,14 +129,20 @@ def newest_boots(folder: Folder, now: datetime) -> list[Boot]:
     return list(boots.values())
 
 
-def record_verdict(folder: Folder, now: datetime, words: str) -> None:
-    """Write why the nodes are stopped where launches and `slipway status` read it, and nodes cannot write.
+def record_stop(folder: Folder, now: datetime, reason: str, *, jobs_wait: bool) -> None:
+    """Write why nodes are stopped where launches and `slipway status` read it, and nodes cannot write.
+
+    Args:
+        folder: the guard's folder.
+        now: the moment.
+        reason: why, in words.
+        jobs_wait: whether jobs wait in the cluster until nodes start again; else a waiting job waits in vain.
 
     Raises:
         ClientError: the store rejects it.
     """
-    document = {"schema": "slipway.failed-boots/1", "at": now.isoformat(), "text": words}
-    key = f"{folder.prefix}/{VERDICT}"
+    document = {"schema": "slipway.guard-stop/1", "at": now.isoformat(), "text": reason, "jobs_wait": jobs_wait}
+    key = f"{folder.prefix}/{STOPPED}"
     folder.s3.put_object(
         Bucket=folder.bucket, Key=key, Body=json.dumps(document).encode(), ContentType="application/json"
     )

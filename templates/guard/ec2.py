@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from boots import record_verdict
 from guard import Guard, Node, Settings, aws, its, respond
-from job_messages import Folder
 from spot import usd_per_node_hour
 from state import State
 
@@ -34,6 +32,7 @@ class InstanceGuard(Guard):
 
     slurm = False
     boots_watched = False
+    jobs_wait = False
     others = "on its instances"
     own_templates = True
     stopped = "its group has been"
@@ -99,12 +98,10 @@ class InstanceGuard(Guard):
             self.end_remaining("set to zero", self.stopped_at())
             return
         self.scaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
-        if self.settings.folder is not None:
-            folder = Folder(self.client("s3"), self.settings.folder)
-            self.attempt("record why it stopped the instances", lambda: record_verdict(folder, self.now, reason))
-        self.notify(
+        self.notify_of_stop(
             "instances stopped",
-            f"{reason}. {its(count, 'instances', 'are').capitalize()} being stopped: the job saves and ends. "
+            reason,
+            f"{its(count, 'instances', 'are').capitalize()} being stopped: the job saves and ends. "
             "Launch the plan again to resume.",
         )
 

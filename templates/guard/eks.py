@@ -132,9 +132,10 @@ class EksGuard(Guard):
         self.eks.update_nodegroup_config(
             clusterName=name, nodegroupName=WORKERS, scalingConfig={"minSize": 0, "desiredSize": 0}
         )
-        self.notify(
+        self.notify_of_stop(
             "nodes stopped",
-            f"{reason}. {its(count, 'nodes', 'are').capitalize()} being stopped; jobs wait as Pending.\n"
+            reason,
+            f"{its(count, 'nodes', 'are').capitalize()} being stopped; jobs wait as Pending.\n"
             f"Start them again: aws eks update-nodegroup-config --cluster-name {name} --nodegroup-name {WORKERS}"
             f" --region {self.settings.region} --scaling-config desiredSize={sizes['maxSize']}\n"
             f"Control plane, system node and network are still billed: slipway down {self.settings.cluster}",

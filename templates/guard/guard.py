@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import boto3
 from announced import ANNOUNCED, NOTICES, event_text
-from boots import IN_A_ROW, confirmed_boots, failed_boots, record_verdict
+from boots import IN_A_ROW, confirmed_boots, failed_boots, record_stop
 from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, request_stop, usd_at_least
 from failures import Failure, GuardError, failure_of
@@ -99,6 +99,8 @@ class Guard:
     """Whether the service replaces nodes that fail to boot without end."""
     failed_boots_end_nodes = True
     """Whether that service terminates such a node."""
+    jobs_wait = True
+    """Whether the jobs of stopped nodes wait for new ones."""
     why_nodes_stay = (
         " ParallelCluster's daemon on the head node may hang: look at /var/log/parallelcluster/clustermgtd there."
     )
@@ -117,6 +119,8 @@ class Guard:
         self.failures: list[Failure] = []
         self.notified: set[str] = set()
         self.ended = False
+        # Whether the reason of this check's stop is in the store.
+        self.recorded = False
         self.samples: Values | None = None
         self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns, self.ssm = (
             client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns", "ssm")
@@ -229,7 +233,7 @@ class Guard:
         failed = failed_boots(folder, self.now, since, self.boots_in_a_row, lambda row: confirmed_boots(self, row))
         if failed is None:
             return
-        record_verdict(folder, self.now, failed.words)
+        self.record_stop(folder, failed.words, jobs_wait=False)
         failures = len(self.failures)
         if self.settings.prepaid:
             self.notify("nodes do not boot", failed.words)
@@ -551,9 +555,10 @@ class Guard:
                 ":now": {"S": str(self.now)},
             },
         )
-        self.notify(
+        self.notify_of_stop(
             "compute fleet stopped",
-            f"{reason}. Its compute fleet is being stopped with {its(count, 'nodes')}; jobs return to the queue "
+            reason,
+            f"Its compute fleet is being stopped with {its(count, 'nodes')}; jobs return to the queue "
             "and wait.\n"
             f"Start it again: pcluster update-compute-fleet --cluster-name {self.settings.name}"
             f" --region {self.settings.region} --status START_REQUESTED\n"
@@ -595,6 +600,24 @@ class Guard:
     def announce(self, event: Mapping[str, Any]) -> None:
         """Notify users of an event."""
         self.notify(*event_text(event["detail-type"], event["detail"]))
+
+    def notify_of_stop(self, subject: str, reason: str, text: str) -> None:
+        """Notify users of stopped nodes, and record why for launches and `slipway status`."""
+        if self.settings.folder is not None and not self.recorded:
+            folder = Folder(self.client("s3"), self.settings.folder)
+            self.attempt(
+                "record why it stopped the nodes", lambda: self.record_stop(folder, reason, jobs_wait=self.jobs_wait)
+            )
+        self.notify(subject, f"{reason}. {text}")
+
+    def record_stop(self, folder: Folder, reason: str, *, jobs_wait: bool) -> None:
+        """Record why nodes are stopped, once per check.
+
+        Raises:
+            ClientError: the store rejects it.
+        """
+        record_stop(folder, self.now, reason, jobs_wait=jobs_wait)
+        self.recorded = True
 
     def notify(self, subject: str, text: str) -> None:
         """Send a message to every topic."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from boots import IN_A_ROW, record_verdict
+from boots import IN_A_ROW
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
@@ -96,7 +96,7 @@ class HyperPodGuard(Guard):
             return
         words = self.words_of(failed)
         if stops and not self.settings.prepaid:
-            record_verdict(folder, self.now, words)
+            self.record_stop(folder, words, jobs_wait=False)
             failures = len(self.failures)
             self.end(words, count)
             if self.state is not None and len(self.failures) == failures:
@@ -223,9 +223,10 @@ class HyperPodGuard(Guard):
                     stay.setdefault(failure["Message"], []).append(failure["NodeLogicalId"])
         deleted = len(running) - sum(map(len, stay.values()))
         if deleted:
-            self.notify(
+            self.notify_of_stop(
                 "workers stopped",
-                f"{reason}. {its(deleted, 'workers', 'are').capitalize()} being deleted; {self.waits}.\n"
+                reason,
+                f"{its(deleted, 'workers', 'are').capitalize()} being deleted; {self.waits}.\n"
                 f"Start them again: the command in the stack's output StartFleet\n"
                 f"{self.costs_on} are still billed: slipway down {self.settings.cluster}",
             )

@@ -69,9 +69,10 @@ class PcsGuard(Guard):
                 computeNodeGroupIdentifier=group["id"],
                 scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
             )
-        self.notify(
+        self.notify_of_stop(
             "nodes stopped",
-            f"{reason}. {its(count, 'nodes', 'are').capitalize()} being stopped; jobs return to the queue and wait.\n"
+            reason,
+            f"{its(count, 'nodes', 'are').capitalize()} being stopped; jobs return to the queue and wait.\n"
             "Start them again: the command in the stack's output StartFleet\n"
             f"Controller, login node, file system and network are still billed: slipway down {self.settings.cluster}",
         )

@@ -36,6 +36,7 @@ class TrainingJobGuard(Guard):
 
     slurm = False
     boots_watched = False
+    jobs_wait = False
     prepaid = "the instances of a training plan are left"
     measures = (METRICS, "Host")
     statistics: Mapping[str, str] = {"CPUUtilization": STATISTICS["CPUUtilization"]}
@@ -111,8 +112,9 @@ class TrainingJobGuard(Guard):
         for name in names:
             self.sagemaker.stop_training_job(TrainingJobName=name)
         if names:
-            self.notify(
+            self.notify_of_stop(
                 "training job stopped",
-                f"{reason}. {', '.join(names)} is being stopped with {its(count, 'instances')}: it saves and "
+                reason,
+                f"{', '.join(names)} is being stopped with {its(count, 'instances')}: it saves and "
                 "ends. Launch the plan again to resume.",
             )

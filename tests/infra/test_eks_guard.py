@@ -258,7 +258,7 @@ def test_failed_boots_of_most_nodes_stop_node_group_with_log_lines(aws, reported
     assert subject == "slipway tiny: nodes stopped"
     assert "failed to call DescribeCluster: AccessDenied" in text
     assert ("the only node failed to boot (i-0)" in text) == (workers == 1)
-    verdict = client("s3").get_object(Bucket=STORE, Key=f"{FOLDER}/told/failed-boots.json")["Body"].read()
+    verdict = client("s3").get_object(Bucket=STORE, Key=f"{FOLDER}/told/stopped.json")["Body"].read()
     assert "AccessDenied" in json.loads(verdict)["text"]
 
 

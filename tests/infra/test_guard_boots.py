@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("guard")
 BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 LOOK = timedelta(minutes=5)
 REASON = "slipway: p5.48xlarge has 8 NVIDIA devices, found 7\nmachine.sh: ip-10-0-1-7: an accelerator is missing\n"
-VERDICT = f"{FOLDER}/told/failed-boots.json"
+VERDICT = f"{FOLDER}/told/stopped.json"
 
 
 COMPUTE = {"parallelcluster:cluster-name": "slipway-tiny", "parallelcluster:node-type": "Compute"}
@@ -98,7 +98,8 @@ def test_three_failed_boots_in_a_row_stop_fleet_with_log_lines(aws, boots, check
     assert subject == "slipway tiny: compute fleet stopped"
     assert "3 nodes in a row failed to boot (i-1, i-2, i-3); each try is billed" in text
     assert "an accelerator is missing" in text
-    assert verdict()["schema"] == "slipway.failed-boots/1"
+    assert verdict()["schema"] == "slipway.guard-stop/1"
+    assert verdict()["jobs_wait"] is False
     assert "an accelerator is missing" in verdict()["text"]
 
 

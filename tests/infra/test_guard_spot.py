@@ -194,8 +194,9 @@ class TestReplacement:
         aws.instance()
         aws.usd = {ZONE: "90"}
         guard(0, FOLDER_URI="s3://store/jobs/.guard/x", **variables).watch()
-        written = s3.get_object(Bucket="store", Key="jobs/.guard/x/told/failed-boots.json")["Body"].read()
+        written = s3.get_object(Bucket="store", Key="jobs/.guard/x/told/stopped.json")["Body"].read()
         assert text in json.loads(written)["text"]
+        assert json.loads(written)["jobs_wait"] is False
         assert aws.size == 0
 
     def test_higher_price_without_replacement_keeps_the_instance(self, aws, guard):

@@ -16,6 +16,7 @@ from tests.infra.guard_modules import guard_module
 pytestmark = pytest.mark.xdist_group("guard")
 
 NAME, BUCKET, WORD = "slipway-tiny", "slipway-tiny-checkpoints", "jobs/.budget/stack/1.json"
+RECORDED = "jobs/.guard/x/told/stopped.json"
 FLEET = ("STOPPED", "RUNNING", "STOPPING", "STARTING", "STOP_REQUESTED", "START_REQUESTED", "UNKNOWN", "PROTECTED")
 """aws-parallelcluster 3.16.1, pcluster/models/compute_fleet_status_manager.py, ComputeFleetStatus."""
 REASONS = {
@@ -132,11 +133,11 @@ def look_at(monkeypatch):
         long_ago = json.dumps({"at": (NOW - timedelta(hours=1)).isoformat()})
         s3.put_object(Bucket=BUCKET, Key=WORD, Body=long_ago.encode())
 
-        def start(target, state, reason, *, refused=None, now=NOW):
+        def start(target, state, reason, *, refused=None, now=NOW, **more):
             stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
             expects_stop = (state not in target.gone) if stops else None
             service_client = target.play(account, state, stops=expects_stop, refused=refused)
-            variables = {target.variable: NAME, "IDLE_MINUTES": "0", **REASONS[reason]}
+            variables = {target.variable: NAME, "IDLE_MINUTES": "0", **REASONS[reason], **more}
             if target is Endpoint:
                 variables.pop("STOP_URI", None)
             with guard_module(target.module) as module:
@@ -169,6 +170,29 @@ def test_every_billed_state_is_stopped_for_every_reason(look_at, target, reason)
         subjects = [subject for subject, _ in look_at(target, state, reason)]
         stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
         assert len(subjects) == (stops and state not in target.gone), (state, subjects)
+
+
+WORDS = {"time": "its 2 hours have ended", "idle": "been idle for 5 minutes", "sum": "$1"}
+
+
+@pytest.mark.parametrize("target", [Fleet, Group, Workers], ids=lambda target: target.module)
+@pytest.mark.parametrize("reason", WORDS)
+def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(look_at, target, reason):
+    state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running"})
+    look_at(target, state, reason, FOLDER_URI=f"s3://{BUCKET}/jobs/.guard/x")
+    stop = json.loads(client("s3").get_object(Bucket=BUCKET, Key=RECORDED)["Body"].read())
+    assert stop["schema"] == "slipway.guard-stop/1"
+    assert WORDS[reason] in stop["text"]
+    assert stop["jobs_wait"] is True
+
+
+@pytest.mark.parametrize("target", [Fleet, Group, Workers], ids=lambda target: target.module)
+def test_refused_or_earlier_stop_leaves_no_reason(look_at, target):
+    state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running"})
+    folder = f"s3://{BUCKET}/jobs/.guard/x"
+    look_at(target, state, "time", refused="AccessDeniedException", FOLDER_URI=folder)
+    look_at(target, target.gone[0], "time", FOLDER_URI=folder)
+    assert "Contents" not in client("s3").list_objects_v2(Bucket=BUCKET, Prefix=RECORDED)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -129,8 +129,10 @@ class TestFailedBoots:
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers stopped"
         assert self.REASON in text
-        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
-        assert self.REASON in json.loads(verdict["Body"].read())["text"]
+        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/stopped.json")
+        stop = json.loads(verdict["Body"].read())
+        assert self.REASON in stop["text"]
+        assert stop["jobs_wait"] is False
 
     def test_unreadable_log_stops_failed_workers_anyway(self, aws, watch, folder):
         workers = [self.failed(number) for number in (1, 2, 3)]
@@ -230,7 +232,7 @@ class TestReplacedBoots:
         assert "3 workers failed to start" in text
         named = ", ".join(f"i-{number:017x}" for number in (1, 2, 3))
         assert f"{named}: Lifecycle scripts did not run successfully.\n" in text
-        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
+        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/stopped.json")
         assert "3 workers failed" in json.loads(verdict["Body"].read())["text"]
 
     def test_missing_capacity_is_no_failed_start(self, look):

@@ -1,5 +1,6 @@
 """PCS's guard as Lambda runs it: the Stubber emulates PCS, moto the rest of AWS."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -93,6 +94,18 @@ def test_stop_sets_every_compute_node_group_to_zero(pcs_guard):
     assert subject == "nodes stopped"
     assert "its 2 hours have ended" in text
     assert "StartFleet" in text
+
+
+def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(module, aws):
+    s3 = client("s3")
+    s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    limits = {"PCS": NAME, "IDLE_MINUTES": "0", "FOLDER_URI": "s3://store/jobs/.guard/x"}
+    guard = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW)
+    lists(aws.stub, ("p5-48xlarge", {"most": 4}))
+    expects_stop(aws.stub, "p5-48xlarge")
+    guard.stop("its 2 hours have ended", 4)
+    stop = json.loads(s3.get_object(Bucket="store", Key="jobs/.guard/x/told/stopped.json")["Body"].read())
+    assert (stop["text"], stop["jobs_wait"]) == ("its 2 hours have ended", True)
 
 
 def test_stopped_or_deleting_groups_are_not_updated_again(pcs_guard):

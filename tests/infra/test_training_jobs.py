@@ -106,7 +106,7 @@ class SageMaker:
     """Two jobs that run, of which one is the plan's, and one that waits for capacity."""
 
     def __init__(self):
-        self.stopped = []
+        self.stopped, self.stored = [], []
         self.jobs = {"own-1": ("tiny", "Training"), "other-1": ("other", "Training"), "own-2": ("tiny", "Pending")}
 
     def get_paginator(self, call):
@@ -133,6 +133,10 @@ class SageMaker:
     def stop_training_job(self, TrainingJobName):  # noqa: N803 - the same
         self.stopped.append(TrainingJobName)
 
+    def put_object(self, *, Bucket, Key, Body, ContentType):  # noqa: N803 - as S3's API has it
+        assert (Bucket, Key, ContentType) == ("store", "jobs/.guard/x/told/stopped.json", "application/json")
+        self.stored.append(json.loads(Body))
+
 
 def test_guard_counts_billed_instances_and_stops_only_own_jobs():
     with guard_module("training_jobs") as module, guard_module("guard") as base:
@@ -143,6 +147,7 @@ def test_guard_counts_billed_instances_and_stops_only_own_jobs():
             "TOPICS": "",
             "AWS_REGION": "us-east-2",
             "STATE": "/slipway/s/guard",
+            "FOLDER_URI": "s3://store/jobs/.guard/x",
         }
         settings = base.Settings.of({**variables, "PREPAID": "false", "IDLE_MINUTES": "0"})
         service = SageMaker()
@@ -151,6 +156,8 @@ def test_guard_counts_billed_instances_and_stops_only_own_jobs():
         assert not guard.all_idle(guard.nodes())
         guard.stop("its 3 hours have ended", 2)
         assert service.stopped == ["own-1", "own-2"]
+        (stop,) = service.stored
+        assert (stop["text"], stop["jobs_wait"]) == ("its 3 hours have ended", False)
 
 
 @pytest.mark.parametrize(

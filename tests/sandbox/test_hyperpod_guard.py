@@ -19,8 +19,11 @@ from botocore.exceptions import ClientError
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
+from launcher.model.enums import TargetKind
 from launcher.model.job import JobState
+from launcher.records.submission import SANDBOX, HeadNode, Submission
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.cluster.guard_stop import NO_STOP, read_guard_stop
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
@@ -203,7 +206,8 @@ class TestInOrder:
         pod.wait(job, JobState.COMPLETED)
         assert len(pod.scheduler.attempts(job)[-1].nodes) == 2
 
-    def test_end_of_time_to_live_removes_workers_and_requeues_job(self, pod):
+    def test_end_of_time_to_live_removes_workers_and_requeues_job_with_the_reason(self, pod):
+        asked_at = datetime.now(UTC)
         job = pod.submit(f"test -e {pod.root}/began && exit 0; touch {pod.root}/began; sleep 600", nodes=4)
         pod.wait(job, JobState.RUNNING)
         deadline = time.monotonic() + PATIENCE_S
@@ -215,8 +219,23 @@ class TestInOrder:
         ((_, text),) = pod.messages()
         assert "its 72 hours have ended" in text
         pod.wait(job, JobState.PENDING)
+        submission = Submission(
+            key="k",
+            target=TargetKind.HYPERPOD_SLURM,
+            head_node=HeadNode(via=SANDBOX, region=REGION),
+            cluster="trn2-pod",
+            folder="f",
+            store_uri="s3://store/jobs",
+            checkpoint_uri="s3://store/jobs/trn2-pod",
+            work={},
+            asked_at=asked_at,
+            job=job,
+        )
+        reach = pod.sandbox.process_environment({})
+        assert read_guard_stop(submission, reach, None) == ("its 72 hours have ended", True)
         pod.start_fleet()
         pod.wait(job, JobState.COMPLETED)
+        assert read_guard_stop(submission, reach, datetime.now(UTC)) == NO_STOP
         assert len(pod.scheduler.attempts(job)) == 2
 
     def test_update_cluster_scales_group_down(self, pod):

@@ -24,7 +24,7 @@ from launcher.targets.pcs import readback
 from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
-from launcher.workflow.cluster.failed_boots import FAILED_BOOT, last_lines
+from launcher.workflow.cluster.guard_stop import FAILED_BOOT, last_lines
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import around
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands

@@ -14,7 +14,7 @@ from launcher.model.monitoring import BOOTS_FOLDER, GUARD_FOLDER, JOBS_PREFIX, W
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import STORE_STACK, TRAINING_STACK, stack_name
-from launcher.workflow.cluster.failed_boots import LINES, last_lines
+from launcher.workflow.cluster.guard_stop import LINES, last_lines
 
 GROUPS = {
     "AWS::SageMaker::Endpoint": "/aws/sagemaker/Endpoints/{name}",

@@ -117,16 +117,23 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return [event for line in lines if (event := _event(line)) is not None]
 
 
-def recorded_stop(events: Iterable[Mapping[str, Any]]) -> str:
-    """The guard's newest reason for stopping nodes, in the events of a run folder; empty without one."""
-    reasons = [str(event.get("reason", "")) for event in events if event.get("event") == GUARD_STOPPED]
-    return reasons[-1] if reasons else ""
+def last_start(ran: Sequence[Attempt]) -> datetime | None:
+    """When the last attempt began; None before the first."""
+    return ran[-1].started_at if ran else None
 
 
-def record_stop(folder: RunFolder, reason: str) -> str:
+def recorded_stop(events: Iterable[Mapping[str, Any]], since: datetime | None = None) -> str:
+    """The guard's newest reason for stopping nodes, in the events of a run folder; empty without one `since`."""
+    stops = [event for event in events if event.get("event") == GUARD_STOPPED]
+    if not stops or (since is not None and "time" in stops[-1] and moment(stops[-1]["time"]) < since):
+        return ""
+    return str(stops[-1].get("reason", ""))
+
+
+def record_stop(folder: RunFolder, reason: str, since: datetime | None = None) -> str:
     """Keep the guard's reason in a run folder, which outlives its stack; returns the reason."""
-    if reason and reason != recorded_stop(read_events(folder.events)):
-        folder.append_event(GUARD_STOPPED, reason=reason)
+    if reason and reason != recorded_stop(read_events(folder.events), since):
+        folder.append_event(GUARD_STOPPED, reason=reason, time=datetime.now(UTC).isoformat())
     return reason
 
 

@@ -88,6 +88,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         usd_used=None if cost is None else cost.used(hours) if hours else Decimal(0),
         shared=ALONE if cost is None else _shared_resources(name, plan, cost.rates),
         ended_by=None if last is None else last.ended_by,
+        guard_reason=None if report is None else _first_line(report.guard_reason),
     )
 
 
@@ -97,6 +98,11 @@ def _judged(ran: tuple[Attempt, ...], report: Report | None) -> tuple[Attempt, .
         return ran
     by_pod_end = len(report.attempts) == len(ran) and ran[-1].by_pod_end
     return (*report.attempts[:-1], replace(report.attempts[-1], by_pod_end=by_pod_end))
+
+
+def _first_line(text: str) -> str | None:
+    """The first line of a text, None of an empty one: a ledger has one line for each run."""
+    return next((" ".join(line.split()) for line in text.splitlines() if line.strip()), None)
 
 
 def _unreported(command: CommandRecord | None) -> str:

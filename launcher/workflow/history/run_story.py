@@ -9,7 +9,15 @@ from launcher.model.report import NO_SCHEDULER, EndpointReport, Report, RunStatu
 from launcher.model.run_cost import NO_RATES
 from launcher.records.report_document import report_document
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.history.attempts import attempts, budget_stop, cancelled, closed, read_events, recorded_stop
+from launcher.workflow.history.attempts import (
+    attempts,
+    budget_stop,
+    cancelled,
+    closed,
+    last_start,
+    read_events,
+    recorded_stop,
+)
 from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkpoints
 
 
@@ -53,7 +61,7 @@ class LaunchLog:
             not_emulated=self.not_emulated,
             endpoint=self.endpoint,
             stopped=budget_stop(events),
-            guard_reason=recorded_stop(events) if self.status is RunStatus.CANCELLED else "",
+            guard_reason=recorded_stop(events, last_start(ran)),
             stored=stored_checkpoints(events) if asks_for_checkpoints(self.quoted.plan) else None,
             rates=self.quoted.rates or NO_RATES,
             left_up_usd_per_hour=self.quoted.left_up_usd_per_hour,

@@ -16,7 +16,7 @@ from launcher.model.quote import Quote
 from launcher.model.report import RunStatus
 from launcher.model.units import spoken
 from launcher.pricing.priced import Priced
-from launcher.records.run_folder import JOB_FOLDER, RunFolder
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 from launcher.records.submission import HeadNode, Submission, recorded
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.shell import Shell
@@ -24,11 +24,11 @@ from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.deployed import ClusterHandle, DeployedCluster, JobRequest
-from launcher.workflow.cluster.failed_boots import guard_verdict
+from launcher.workflow.cluster.guard_stop import read_guard_stop
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import deploys
-from launcher.workflow.history.attempts import record_stop
+from launcher.workflow.history.attempts import attempts, last_start, read_events, record_stop
 from launcher.workflow.history.run_index import publish
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.cluster_handle import cluster_handle
@@ -171,7 +171,7 @@ class Job:
                 waits_s=waits_s(self.plan) + beginning.left_s,
                 give_up=options.give_up,
                 removed=partial(removal_of, submission, options.environment),
-                failed_boots=lambda: record_stop(self.folder, guard_verdict(submission, self.aws)),
+                guard_stop=partial(self._guard_stop, submission),
             )
             stack.callback(watch.close)
             disruption = disruption_for(
@@ -204,6 +204,12 @@ class Job:
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status
             log.facts = watch.facts
+
+    def _guard_stop(self, submission: Submission) -> tuple[str, bool]:
+        """The guard's reason for stopping the job's nodes, which the run folder keeps, and whether the job waits."""
+        began = last_start(attempts(read_events(self.folder.path / JOB_FOLDER / EVENTS)))
+        reason, jobs_wait = read_guard_stop(submission, self.aws, began)
+        return record_stop(self.folder, reason, began), jobs_wait
 
     def _beginning(self, submission: Submission) -> Beginning:
         """The start of purchased capacity, which starts the nodes."""

@@ -25,7 +25,7 @@ from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded, with_job
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.submit.jobs import SchedulerEndedError
-from launcher.workflow.cluster.failed_boots import failed_boots
+from launcher.workflow.cluster.guard_stop import guard_stop
 from launcher.workflow.cluster.job_connection import reached
 from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, removal_of
 from launcher.workflow.history.attempts import (
@@ -34,6 +34,7 @@ from launcher.workflow.history.attempts import (
     budget_stop,
     cancelled,
     closed,
+    last_start,
     read_events,
     record_stop,
     recorded_stop,
@@ -289,8 +290,12 @@ def _state(
         report = replace(state.report, status=of_report, attempts=state.attempts, stopped=stopped)
         report = replace(report, billable_time=billable, guard_reason="")
         if status in (PENDING, RunStatus.CANCELLED.value):
-            record_stop(folder, failed_boots(submission, environment))
-            report = replace(report, guard_reason=recorded_stop(read_events(folder.events)))
+            began = last_start(state.attempts)
+            reason, jobs_wait = guard_stop(submission, environment, began)
+            # A cluster whose jobs wait may stop idle nodes after a job was cancelled.
+            if status == PENDING or not jobs_wait:
+                record_stop(folder, reason, began)
+            report = replace(report, guard_reason=recorded_stop(read_events(folder.events), began))
         folder.write_json("report.json", report_document(report))
         state = replace(state, report=report)
     return state

@@ -25,8 +25,8 @@ REQUEUE_S = 15.0
 as a failure only after this time."""
 PATIENCE_S = 3600.0
 """Seconds without an answer of the head node until Slipway stops following; the job continues."""
-BOOTS_AGAIN_S = 60.0
-"""The pause between questions whether a waiting job's nodes boot; the guard checks every five minutes."""
+STOP_AGAIN_S = 60.0
+"""The pause between questions whether the guard stopped a waiting job's nodes; the guard checks every five minutes."""
 REMOVED_AGAIN_S = 15.0
 """The pause between checks whether a cluster that does not answer was removed."""
 RELEASE_AGAIN_S = 15.0
@@ -137,8 +137,8 @@ class RemoteWatch:
     give_up: Callable[[], bool] = lambda: False
     # Describes a removal of the cluster; empty: it is not being removed.
     removed: Callable[[], str] = lambda: ""
-    # The guard's reason for stopping nodes, such as nodes that do not boot; empty: it stopped none.
-    failed_boots: Callable[[], str] = lambda: ""
+    # The guard's reason for stopping nodes, empty: it stopped none; and whether the job waits for new nodes.
+    guard_stop: Callable[[], tuple[str, bool]] = lambda: ("", False)
     clock: Callable[[], float] = time.monotonic
     facts: JobFacts | None = None
     over: bool = False
@@ -147,7 +147,8 @@ class RemoteWatch:
     failed_at: float | None = None
     silent_since: float | None = None
     removed_at: float | None = None
-    boots_at: float | None = None
+    stop_at: float | None = None
+    stop_reason: str = ""
     released_at: float | None = None
     waiting: Stage | None = None
     taken_back: str = ""
@@ -216,7 +217,7 @@ class RemoteWatch:
         self._explain_stop(facts)
         if facts.state is not JobState.PENDING:
             return
-        self._refuse_if_nodes_fail(now)
+        self._check_guard_stop(now)
         if before is None or (before.state, before.reason) != (facts.state, facts.reason):
             self._waits(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
         if not self._has_run():
@@ -226,8 +227,10 @@ class RemoteWatch:
 
     def _explain_stop(self, facts: JobFacts) -> None:
         """Report why the guard has stopped the nodes of a job that has ended with them."""
-        reason = self.failed_boots() if facts.state is JobState.CANCELLED else ""
-        if reason:
+        if facts.state is not JobState.CANCELLED:
+            return
+        reason, jobs_wait = self.guard_stop()
+        if reason and not jobs_wait:
             self.notify(f"the guard stopped the nodes of job {self.job.job}: {reason}")
 
     def _waits(self, title: str) -> None:
@@ -248,13 +251,20 @@ class RemoteWatch:
             self.released_at = now
             self.source.release(self.job)
 
-    def _refuse_if_nodes_fail(self, now: float) -> None:
-        """Cancel a job that waits for nodes that the guard has stopped because they do not boot."""
-        if self.boots_at is not None and now - self.boots_at < BOOTS_AGAIN_S:
+    def _check_guard_stop(self, now: float) -> None:
+        """Report why the guard has stopped the nodes of a waiting job; cancel the job if they do not boot."""
+        if self.stop_at is not None and now - self.stop_at < STOP_AGAIN_S:
             return
-        self.boots_at = now
-        reason = self.failed_boots()
-        if reason and self.source.cancel(self.job, only_pending=True):
+        self.stop_at = now
+        reason, jobs_wait = self.guard_stop()
+        if reason and jobs_wait:
+            if reason != self.stop_reason:
+                self.notify(
+                    f"the guard stopped the nodes: {reason}; job {self.job.job} waits until nodes start again: the"
+                    " stack's output StartFleet has the command; slipway cancel NAME ends the job"
+                )
+            self.stop_reason = reason
+        elif reason and self.source.cancel(self.job, only_pending=True):
             raise JobCancelledError(
                 f"the guard stopped the nodes, and job {self.job.job} was cancelled: {reason}",
                 hint="mend what the node's lines name, start nodes again with the command in the stack's output"
@@ -287,7 +297,10 @@ class RemoteWatch:
         if self.facts is not None and self.facts.state is not JobState.CANCELLED:
             return
         if not any(event.get("event") == "attempt-started" for event in read_events(self.mirror.folder / EVENTS)):
-            why = f"no capacity within {number_of(self.waits_s / 60, 'minute')} ({self.taken_back})"
+            limit = number_of(self.waits_s / 60, "minute")
+            why = f"no capacity within {limit} ({self.taken_back})"
+            if self.stop_reason:
+                why = f"the guard stopped the nodes ({self.stop_reason}), and none started within {limit}"
             raise NoCapacityError(
                 f"{why}; the job was cancelled",
                 hint="purchase.wait_for_capacity_minutes waits longer; slipway plan FILE shows the other candidates",

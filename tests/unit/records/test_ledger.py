@@ -58,7 +58,7 @@ def entry(**changes) -> LedgerEntry:
 
 amounts = st.decimals(0, 10**9, places=4)
 some_entries = st.builds(
-    lambda name, begun, took, usd, tokens, tags, simulated, cause: entry(
+    lambda name, begun, took, usd, tokens, tags, simulated, cause, reason: entry(
         name=name,
         started_at=begun,
         ended_at=begun + took,
@@ -68,6 +68,7 @@ some_entries = st.builds(
         tags=tags,
         simulated=simulated,
         ended_by=cause,
+        guard_reason=reason,
     ),
     st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True),
     st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given by timezones
@@ -77,6 +78,7 @@ some_entries = st.builds(
     st.dictionaries(st.text(min_size=1, max_size=9), st.text(max_size=9), max_size=3),
     st.booleans(),
     st.none() | st.sampled_from(EndedBy),
+    st.sampled_from((None, "its 2 hours have ended")),
 )
 
 

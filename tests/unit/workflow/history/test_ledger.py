@@ -123,6 +123,25 @@ class TestEntries:
         assert (entry.usd, entry.tokens, entry.epochs, entry.tags) == (240, 8_000_000, 1.0, {"team": "speech"})
         assert (entry.usd_per_million_tokens, entry.usd_per_epoch, entry.usd_lost) == (30, 240, 20)
 
+    def test_ledger_says_in_one_line_why_the_guard_stopped_a_run(self, ledger_run, tmp_path, ledger_command):
+        ledger_run("succeeds", 11)
+        folder = ledger_run()
+        reason = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
+        folder.write_json("report.json", {**report(status="cancelled"), "guard_reason": reason})
+        short, words = (
+            "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:",
+            "the guard stopped its nodes",
+        )
+        for _ in range(2):
+            # From the run folders, then from the index.
+            ledger = folder_ledger(tmp_path)
+            assert [entry.guard_reason for entry in ledger.entries] == [short, None]
+            lines = ledger_page(ledger, 200, by=None, everything=False)
+            assert [line.strip() for line in lines if words in line] == [f"tiny, 2026-11-20 12:00: {words}: {short}"]
+        assert [run["guard_reason"] for run in document(ledger)["runs"]] == [short, None]
+        (_, stopped, other) = csv.reader(io.StringIO(ledger_command("--csv").out))
+        assert (stopped[-1], other[-1]) == (short, "")
+
     def test_billed_amount_replaces_used_amount(self, ledger_run, tmp_path):
         folder = ledger_run()
         assert folder_ledger(tmp_path).entries[0].billed_usd is None

@@ -1,4 +1,4 @@
-"""A launch whose job waits for nodes that do not boot: it ends with the guard's reason, and so does `status`."""
+"""Why the guard stopped a job's nodes: in the followed launch, `status`, the report and the ledger."""
 
 import json
 from dataclasses import replace
@@ -19,10 +19,10 @@ from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import HeadNode, Submission
-from launcher.workflow.cluster.failed_boots import failed_boots
+from launcher.workflow.cluster.guard_stop import guard_stop
 from launcher.workflow.history.attempts import read_events, record_stop, recorded_stop
 from launcher.workflow.run.status import run_state, without_removed
-from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 from launcher.workflow.run.timeline import timeline
 from tests.unit.records.reports import REPORT
 
@@ -62,7 +62,7 @@ def followed(tmp_path):
             mirror=Mirror(source=scheduler, job=Submitted(job="7", key="k", folder="f"), folder=tmp_path / "mirror"),
             poll_s=1.0,
             notify=lambda _: None,
-            failed_boots=lambda: answers.pop(0),
+            guard_stop=lambda: answers.pop(0),
             clock=lambda: now[0],
         )
         return watch, now
@@ -72,17 +72,17 @@ def followed(tmp_path):
 
 def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
     scheduler = Scheduler()
-    watch, now = followed(scheduler, "", REASON)
+    watch, now = followed(scheduler, NO_STOP, (REASON, False))
     assert not watch.ended()
-    now[0] = BOOTS_AGAIN_S + 1
+    now[0] = STOP_AGAIN_S + 1
     with pytest.raises(JobCancelledError, match="an accelerator is missing") as raised:
         watch.ended()
     assert raised.value.exit_code == 6
     assert scheduler.cancelled == [("7", True)]
 
 
-def test_guard_verdict_is_read_once_a_minute(followed):
-    watch, now = followed(Scheduler(), "")
+def test_guard_stop_is_read_once_a_minute(followed):
+    watch, now = followed(Scheduler(), NO_STOP)
     for second in range(0, 50, 5):
         now[0] = float(second)
         assert not watch.ended()
@@ -91,7 +91,7 @@ def test_guard_verdict_is_read_once_a_minute(followed):
 def test_running_job_is_not_ended_by_failed_boots(followed):
     scheduler = Scheduler()
     scheduler.answer = replace(WAITING, state=JobState.RUNNING, word="RUNNING")
-    watch, _ = followed(scheduler, REASON)
+    watch, _ = followed(scheduler, (REASON, False))
     assert not watch.ended()
     assert scheduler.cancelled == []
 
@@ -100,7 +100,7 @@ def test_running_job_is_not_ended_by_failed_boots(followed):
 def test_job_that_the_guard_has_stopped_ends_with_the_reason(followed, reason):
     scheduler, lines = Scheduler(), []
     scheduler.answer = replace(WAITING, state=JobState.CANCELLED, word="stopped", reason="")
-    watch, _ = followed(scheduler, reason)
+    watch, _ = followed(scheduler, (reason, False))
     watch.notify = lines.append
     assert watch.ended()
     assert lines == ([f"the guard stopped the nodes of job 7: {reason}"] if reason else [])
@@ -131,35 +131,78 @@ def submission():
         )
 
 
+def test_job_that_waits_after_a_stop_stays_and_the_reason_is_said_once(followed):
+    scheduler, lines = Scheduler(), []
+    watch, now = followed(scheduler, *[("its 2 hours have ended", True)] * 3)
+    watch.notify = lines.append
+    for _ in range(3):
+        assert not watch.ended()
+        now[0] += STOP_AGAIN_S + 1
+    assert scheduler.cancelled == []
+    (said,) = [line for line in lines if line.startswith("the guard")]
+    assert said.startswith("the guard stopped the nodes: its 2 hours have ended; job 7 waits until nodes start again")
+
+
+def test_job_that_found_no_nodes_after_a_stop_ends_with_the_reason_of_the_guard(followed):
+    scheduler = Scheduler()
+    watch, now = followed(scheduler, ("its 2 hours have ended", True), ("its 2 hours have ended", True))
+    watch.waits_s, watch.give_up = 60.0, lambda: True
+    assert not watch.ended()
+    now[0] = STOP_AGAIN_S + 1
+    scheduler.cancel = lambda *_args, **_kind: setattr(scheduler, "answer", None)
+    with pytest.raises(JobCancelledError, match=r"stopped the nodes \(its 2 hours have ended\), and none started"):
+        watch.ended()
+
+
+def test_cancelled_job_of_a_cluster_whose_idle_nodes_stopped_later_names_no_guard(followed):
+    scheduler, lines = Scheduler(), []
+    scheduler.answer = replace(WAITING, state=JobState.CANCELLED, word="CANCELLED", reason="")
+    watch, _ = followed(scheduler, ("its 2 nodes have been idle for 5 minutes", True))
+    watch.notify = lines.append
+    assert watch.ended()
+    assert lines == []
+
+
 def write(body):
     client = Session(environment=VARIABLES, region=REGION).client("s3")
-    client.put_object(Bucket="store", Key=f"{FOLDER}/told/failed-boots.json", Body=body)
+    client.put_object(Bucket="store", Key=f"{FOLDER}/told/stopped.json", Body=body)
 
 
-def test_failed_boots_reason_is_newer_than_submission(submission):
-    assert failed_boots(submission, VARIABLES) == ""
-    write(json.dumps({"schema": "slipway.failed-boots/1", "at": "2026-11-28T09:00:00Z", "text": REASON}))
-    assert failed_boots(submission, VARIABLES) == REASON
-    assert failed_boots(replace(submission, asked_at=datetime.now(UTC) + timedelta(minutes=5)), VARIABLES) == ""
+NO_STOP = ("", False)
+
+
+def stop(**more):
+    return json.dumps({"schema": "slipway.guard-stop/1", "at": "2026-11-28T09:00:00Z", "text": REASON, **more})
+
+
+def test_reason_of_a_stop_is_newer_than_submission_and_last_attempt(submission):
+    began, later = datetime.now(UTC) - timedelta(minutes=1), datetime.now(UTC) + timedelta(minutes=5)
+    assert guard_stop(submission, VARIABLES, None) == NO_STOP
+    write(stop())
+    assert guard_stop(submission, VARIABLES, None) == guard_stop(submission, VARIABLES, began) == (REASON, False)
+    assert guard_stop(submission, VARIABLES, later) == NO_STOP
+    assert guard_stop(replace(submission, asked_at=later), VARIABLES, began) == NO_STOP
+    write(stop(jobs_wait=True))
+    assert guard_stop(submission, VARIABLES, None) == (REASON, True)
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"text"', '"x"'])
-def test_unreadable_guard_verdict_gives_no_reason(submission, body):
+def test_unreadable_guard_stop_gives_no_reason(submission, body):
     write(body)
-    assert failed_boots(submission, VARIABLES) == ""
+    assert guard_stop(submission, VARIABLES, None) == NO_STOP
 
 
-def test_guard_verdict_of_plain_instances_is_read_without_a_head_node(submission):
-    write(json.dumps({"text": REASON}))
+def test_guard_stop_of_plain_instances_is_read_without_a_head_node(submission):
+    write(stop())
     instances = replace(submission, target=TargetKind.EC2, head_node=HeadNode(via="api", host="h", region=REGION))
-    assert failed_boots(instances, VARIABLES) == REASON
+    assert guard_stop(instances, VARIABLES, None) == (REASON, False)
 
 
 @pytest.mark.parametrize("via", ["ssh", "local", "context"])
-def test_foreign_cluster_has_no_guard_verdict(submission, via):
-    write(json.dumps({"text": REASON}))
+def test_foreign_cluster_has_no_guard_stop(submission, via):
+    write(stop())
     other = replace(submission, head_node=HeadNode(via=via, host="h"))
-    assert failed_boots(other, VARIABLES) == ""
+    assert guard_stop(other, VARIABLES, None) == NO_STOP
 
 
 def test_recorded_reason_of_the_guard_outlives_its_stack(tmp_path):
@@ -169,6 +212,15 @@ def test_recorded_reason_of_the_guard_outlives_its_stack(tmp_path):
         assert record_stop(folder, reason) == reason
     assert recorded_stop(read_events(folder.events)) == REASON
     assert len(folder.events.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_recorded_reason_does_not_concern_a_later_attempt(tmp_path):
+    folder, began = RunFolder(path=tmp_path), datetime.now(UTC) - timedelta(minutes=5)
+    record_stop(folder, REASON, began)
+    events = read_events(folder.events)
+    assert recorded_stop(events, began) == REASON
+    later = datetime.now(UTC) + timedelta(seconds=1)
+    assert recorded_stop(events, later) == ""
 
 
 @pytest.mark.parametrize("reason", [REASON, ""])

@@ -1,16 +1,14 @@
-"""Why a cluster's guard stopped nodes, by the object that it leaves in the store.
-
-Every guard leaves one for nodes that do not boot, and that of plain instances for every stop.
-"""
+"""Why a cluster's guard stopped nodes, by the object that it leaves in the store at every stop."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from launcher.agent import safe_json
 from launcher.aws import stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import SlipwayError
-from launcher.model.monitoring import FAILED_BOOTS, SENT_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import GUARD_STOP, SENT_FOLDER, WORD_FOLDER
 from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
@@ -18,6 +16,7 @@ from launcher.workflow.cluster.reach import environment_of
 LINES = 5
 REPORT_BYTES = 64 * 1024
 """More than a node reports of its boot; a larger object in the store is not read to its end."""
+NO_STOP = ("", False)
 FAILED_BOOT = "-failed.txt"
 """The end of the keys of failed boots (templates/slurm/report_boot.sh)."""
 
@@ -35,36 +34,48 @@ def last_lines(boots: Objects) -> list[str]:
     return [line for line in text.splitlines() if line.strip()][-LINES:]
 
 
-def failed_boots(submission: Submission, environment: Mapping[str, str]) -> str:
-    """What the guard wrote since the job was submitted; empty if it stopped none, or nothing is known."""
+def guard_stop(submission: Submission, environment: Mapping[str, str], last_start: datetime | None) -> tuple[str, bool]:
+    """As `read_guard_stop`, in the environment of the user."""
     try:
-        return guard_verdict(submission, environment_of(submission, environment))
+        return read_guard_stop(submission, environment_of(submission, environment), last_start)
     except SlipwayError:
-        return ""
+        return NO_STOP
 
 
-def guard_verdict(submission: Submission, environment: Mapping[str, str]) -> str:
-    """As `failed_boots`, in the environment of the AWS calls of the cluster's account or sandbox."""
+def read_guard_stop(
+    submission: Submission, environment: Mapping[str, str], last_start: datetime | None
+) -> tuple[str, bool]:
+    """Why the guard last stopped nodes, and whether the cluster's jobs wait for new ones.
+
+    Args:
+        submission: the job's.
+        environment: that of the AWS calls of the cluster's account or sandbox.
+        last_start: the start of the job's last attempt: an earlier stop does not concern the job any more.
+
+    Returns:
+        An empty reason if the guard stopped none since the job was submitted and began, or nothing is known.
+    """
     head_node = submission.head_node
     if head_node.via not in (SANDBOX, EKS, API, "ssm", "session"):
-        return ""
+        return NO_STOP
     try:
         session = Session(environment=environment, region=str(head_node.region))
         stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
         uri = None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
         if uri is None:
-            return ""
+            return NO_STOP
         store = Objects.at(session, f"{uri.removesuffix(WORD_FOLDER)}{SENT_FOLDER}")
-        found = store.find(FAILED_BOOTS)
-        if found is None or found.modified < submission.asked_at:
-            return ""
-        return _text(store.read(FAILED_BOOTS))
+        found = store.find(GUARD_STOP)
+        if found is None or found.modified < max(submission.asked_at, last_start or submission.asked_at):
+            return NO_STOP
+        return _parsed(store.read(GUARD_STOP))
     except SlipwayError:
-        return ""
+        return NO_STOP
 
 
-def _text(body: bytes) -> str:
+def _parsed(body: bytes) -> tuple[str, bool]:
     try:
-        return str(safe_json.loads(body)["text"])
-    except (ValueError, TypeError, KeyError):
-        return ""
+        document = safe_json.loads(body)
+        return str(document["text"]), document.get("jobs_wait") is True
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return NO_STOP
