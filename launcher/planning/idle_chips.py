@@ -176,10 +176,11 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     if command.packages and command.packages <= _WITHOUT_CHIPS and not command.all_chips:
         total = nodes.count * nodes.workers
         every = f"all {total} {nodes.noun}s are" if total > 1 else f"the {nodes.noun} is"
-        message = f"{program.text} imports {', '.join(sorted(command.packages))}"
-        message += f" and no package that uses {nodes.noun}s: {every} idle{_dollars(nodes, total, total)}"
+        message = f"{program.text} imports only {', '.join(sorted(command.packages))}"
+        message += f": {every} idle{_dollars(nodes, total, total)}, until {program.where} starts a trainer that"
+        message += f" uses {nodes.noun}s"
         # No warning: nothing is wrong with the command, and no launcher would give the chips work.
-        yield info(CODE, program.where, message, "target.instance_type: choose it by its CPUs")
+        yield info(CODE, program.where, message, "or choose target.instance_type by its CPUs")
         return
     chips, whole = not command.all_chips and nodes.workers > 1, not command.all_nodes and nodes.count > 1
     if not chips and not whole:

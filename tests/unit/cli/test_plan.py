@@ -380,5 +380,5 @@ def test_first_screens_note_trainer_without_accelerator_package(price_text, widt
     )
     for screen in screens:
         text = " ".join(" ".join(screen).split())
-        assert "python train.py --lr 1 imports numpy and no package that uses GPUs: all 16 GPUs are idle, $" in text
+        assert "python train.py --lr 1 imports only numpy: all 16 GPUs are idle, $" in text
         assert "torchrun" not in text

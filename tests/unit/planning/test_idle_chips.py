@@ -246,15 +246,15 @@ def finding_of(nodes, packages, **command):
 @pytest.mark.parametrize(
     "nodes, expected",
     [
-        (ONE, "no package that uses GPUs: all 8 GPUs are idle, $55 an hour"),
-        (FOUR, "no package that uses GPUs: all 32 GPUs are idle, $220 an hour"),
-        (SMALL, "no package that uses GPUs: the GPU is idle, $1 an hour"),
-        (NEURON, "no package that uses NeuronCores: all 32 NeuronCores are idle"),
+        (ONE, "all 8 GPUs are idle, $55 an hour, until run.command starts a trainer that uses GPUs"),
+        (FOUR, "all 32 GPUs are idle, $220 an hour, until run.command starts a trainer that uses GPUs"),
+        (SMALL, "the GPU is idle, $1 an hour, until run.command starts a trainer that uses GPUs"),
+        (NEURON, "all 32 NeuronCores are idle, until run.command starts a trainer that uses NeuronCores"),
     ],
 )
 def test_trainer_without_accelerator_package_is_noted_without_a_launcher(nodes, expected):
     finding = finding_of(nodes, {"numpy", "scipy"})
-    assert finding.message == f"python train.py imports numpy, scipy and {expected}"
+    assert finding.message == f"python train.py imports only numpy, scipy: {expected}"
     assert (finding.level, "torchrun" in finding.hint) == (Level.INFO, False)
 
 
