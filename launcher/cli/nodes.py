@@ -48,7 +48,9 @@ def nodes(
         from launcher.answers import nodes as answer
 
         folder = with_job(name, Path.cwd(), output.say)
-        output.answer(answer, list_nodes(name, folder, os.environ, options.now()), json=json)
+        with output.stage_if_slow(f"reading the nodes of {name}: their cluster answers slowly"):
+            listed = list_nodes(name, folder, os.environ, options.now())
+        output.answer(answer, listed, json=json)
         return
     if node is None:
         raise UnreadableInputError(f"{action} needs a node", hint=f"slipway nodes {name} lists them")
@@ -64,7 +66,8 @@ def _change(name: str, action: NodeAction, node: str, *, yes: bool, dry_run: boo
     if not dry_run:
         refuse_without_terminal(f"{action} {node}", yes=yes)
     folder = with_job(name, Path.cwd(), output.say)
-    planned = plan_action(name, folder, os.environ, options.now(), action=action, wanted=node)
+    with output.stage_if_slow(f"reading the nodes of {name}: their cluster answers slowly"):
+        planned = plan_action(name, folder, os.environ, options.now(), action=action, wanted=node)
     lines = answer.action_lines(planned, output.terminal_width())
     if dry_run:
         if json:

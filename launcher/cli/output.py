@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from typing import Any, Protocol, TypeVar
 
 import typer
@@ -21,6 +21,7 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.cli.colour import painted
 from launcher.cli.live import SCREEN, LiveNotifier
 from launcher.model.errors import ImpossibleError, SlipwayError
+from launcher.model.stages import Stage
 from launcher.model.visible_text import output_line, visible, visible_json
 
 Shown_contra = TypeVar("Shown_contra", contravariant=True)
@@ -30,6 +31,8 @@ WRITTEN = Event()
 """A JSON document, or the beginning of one, is on standard output: nothing else may follow it there."""
 SUBJECT: ContextVar[str] = ContextVar("subject", default="")
 """The name of the plan that this command is about, for the fixes of its errors."""
+SLOW_S = 2.0
+"""Seconds after which a command that only reads says what it waits for."""
 NEXT = "  next: "
 """The prefix of a page's line with the next command."""
 
@@ -202,6 +205,22 @@ def say(*lines: str) -> None:
 def talking() -> LiveNotifier:
     """A notifier that prints progress and shows work in progress."""
     return LiveNotifier(say, details=verbose())
+
+
+@contextmanager
+def stage_if_slow(description: str) -> Iterator[None]:
+    """Begin a stage with this description if the block takes longer than SLOW_S."""
+    begun: list[Stage] = []
+    timer = Timer(SLOW_S, lambda: begun.append(talking().stage(description)))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for stage in begun:
+            stage.end()
 
 
 def wants_json() -> bool:

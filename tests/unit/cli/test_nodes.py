@@ -1,6 +1,7 @@
 """`slipway nodes`: its screens at 80 and 120 columns, its documents, and its refusals."""
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.answers.nodes import action_document, action_lines, document, page
+from launcher.cli import output
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
 from launcher.model.enums import TargetKind
 from launcher.records import run_folder
@@ -116,3 +118,13 @@ def test_nodes_of_run_without_plan_is_error_document(empty_run, slipway):
     code, out, _ = slipway("nodes", "tiny", "--json")
     assert code == 2
     assert json.loads(out)["schema"] == "slipway.error/1"
+
+
+@pytest.mark.parametrize("takes_s, said", [(0.0, False), (0.4, True)])
+def test_reading_nodes_slowly_says_so_on_standard_error(monkeypatch, capsys, takes_s, said):
+    monkeypatch.setattr(output, "SLOW_S", 0.1)
+    with output.stage_if_slow("reading the nodes of tiny"):
+        time.sleep(takes_s)
+    time.sleep(0.2)
+    captured = capsys.readouterr()
+    assert ("reading the nodes of tiny" in captured.err, captured.out) == (said, "")
