@@ -36,13 +36,20 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
 
 
 def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
-    """What a second plan pays for a NAT of its own, and the key that shares one; empty without a NAT, or if shared."""
+    """What a second plan pays for a NAT of its own, and the key that shares one if it costs less; empty without a NAT.
+
+    A shared network has a gateway (docs/clusters.md), whose data costs each plan more than a second NAT instance.
+    """
     request, place = candidate.context.request, candidate.place
     if chosen not in NATS or request.network.name is not None:
         return ""
-    usd = candidate.context.bill.own_network_usd(place, chosen, candidate.size)
-    key = f"network: {{name: {SHARED}}}"
-    return f"a second plan in {place.region} pays ${cents(usd)} for its own ({key} in both shares one)"
+    bill, key = candidate.context.bill, f"network: {{name: {SHARED}}}"
+    own = f"a second plan in {place.region} pays ${cents(bill.own_network_usd(place, chosen, candidate.size))}"
+    gateway = way_usd(candidate, Egress.NAT_GATEWAY)
+    shared = 2 * gateway - bill.own_network_usd(place, Egress.NAT_GATEWAY, candidate.size)
+    if shared < 2 * way_usd(candidate, chosen):
+        return f"{own} for its own ({key} in both shares one)"
+    return f"{own} for its own (both together pay ${cents(shared)} with {key}, whose NAT is a gateway)"
 
 
 def way_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:

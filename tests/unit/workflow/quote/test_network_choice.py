@@ -40,7 +40,7 @@ def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
     (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
     assert found.message == (
         "auto took NAT instance: $0.17 against $0.98 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
-        "(network: {name: team} in both shares one)"
+        "(both together pay $1.89 with network: {name: team}, whose NAT is a gateway)"
     )
     assert quote.plan.request.network.nat is NatMode.INSTANCE
     assert egress(quote.plan.request, quote.plan.place, catalog.instance_types) == "NAT instance"
@@ -63,7 +63,8 @@ def test_quote_names_the_price_of_a_second_nat_only_where_there_is_one(quoted, k
 
 def test_quote_of_a_named_gateway_names_the_second_one_and_a_shared_network_none(quoted):
     (found,) = [finding for finding in quoted("eks", nat="gateway").quote(1).findings if finding.code == OWN_NAT_CODE]
-    assert found.message.startswith("a second plan in us-east-1 pays $0.08 for its own")
+    own = "a second plan in us-east-1 pays $0.08 for its own"
+    assert found.message == f"{own} (network: {{name: team}} in both shares one)"
     shared = quoted("eks", name="team", az_ids=["use1-az1", "use1-az2"]).quote(1)
     assert not [finding for finding in shared.findings if finding.code == OWN_NAT_CODE]
 
