@@ -13,25 +13,27 @@ from launcher.model.units import number_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import ServingComparison
 
-MAX_FLIPS, MAX_LINES = 2, 15
+MAX_LINES = 15
+SMALLER = ((2, True), (1, True), (1, False), (0, False))
+"""Number of flips, and whether assumed costs have a note: the first that has at most MAX_LINES lines."""
 BEST_SIDES = "the best of each side"
 
 
 def page(comparison: ServingComparison, width: int) -> list[str]:
     """The screen: at most MAX_LINES lines of `width` columns, unless verdict and errors alone take them."""
     lines: list[str] = []
-    for flips in range(MAX_FLIPS, -1, -1):
-        lines = _page(comparison, width, flips)
+    for flips, costs in SMALLER:
+        lines = _page(comparison, width, flips, costs=costs)
         if len(lines) - 1 <= MAX_LINES:
             break
     return lines
 
 
-def _page(comparison: ServingComparison, width: int, flips: int) -> list[str]:
+def _page(comparison: ServingComparison, width: int, flips: int, *, costs: bool) -> list[str]:
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:]
     lines = ["", *wrapped(f"  {name}: {text}", width), "", *_sides(comparison, width)]
-    notes = [*_costs(comparison)]
+    notes = [*_costs(comparison)] if costs else []
     if verdict.flips and flips:
         notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:flips])}")
     notes += [finding_line(finding) for finding in comparison.findings if finding.level is Level.ERROR]
