@@ -32,7 +32,7 @@ from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import Reached
-from launcher.workflow.cluster.failed_boots import REPORT_BYTES
+from launcher.workflow.cluster.guard_stop import REPORT_BYTES
 from launcher.workflow.cluster.reach import sandbox_of
 
 LOG = "log.txt"
