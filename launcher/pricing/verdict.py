@@ -147,7 +147,7 @@ def recommend(
 def _needed(port: Port, hard: Sequence[Rule], terms: Terms) -> str:
     """All that must change for Trainium, where rules or the end of its software decide against it."""
     cheaper = [next(_price_flips(port))] if port.chance < CLOSE[0] else []
-    despite = [] if terms.ended is None else ["--despite-verdict"]
+    despite = [] if terms.ended is None else ["accepting software without support (compare --despite-verdict)"]
     return ", and ".join([*cheaper, *(rule.flip for rule in hard), *despite])
 
 
