@@ -144,7 +144,7 @@ def used_lines(report: Report) -> list[str]:
     if report.running_h:
         later = "idle tail and storage are still to come" if tail else "storage is still to come"
         return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {later}"]
-    others = words.dollars(cost.beside(report.actual_hours))
+    others = words.dollars(cost.other_usd(report.actual_hours))
     around = "start, idle tail" if tail else "start"
     breakdown = f"{hourly}, and ${others} for {around}, storage, network and other"
     lines = [f"used {took}, ${words.dollars(used)}: {breakdown}"]

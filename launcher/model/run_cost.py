@@ -39,7 +39,7 @@ class RunCost:
     usd_per_hour: Decimal
     rates: RunRates = NO_RATES
 
-    def beside(self, hours: float) -> Decimal:
+    def other_usd(self, hours: float) -> Decimal:
         """All lines except the nodes' job hours: start-up, tail, head node, storage, network."""
         instances = self._instance_usd(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
         more = self.rates.beside_usd_per_hour * (_exact(hours) - _exact(self.hours))
@@ -47,7 +47,7 @@ class RunCost:
 
     def used(self, hours: float) -> Decimal:
         """The cost that a run of so many job hours bears: its hours' share of a prepaid fee, and the other lines."""
-        return (self._instance_usd(hours) + self.beside(hours)).quantize(PLACES)
+        return (self._instance_usd(hours) + self.other_usd(hours)).quantize(PLACES)
 
     def spent(self, hours: float) -> Decimal:
         """The cost so far of a job that still runs: its start-up, and all hourly lines until now.

@@ -37,7 +37,7 @@ class Sum:
     ending: timedelta
     nodes: int
     # Dollars per hour of everything else.
-    beside: float
+    other_usd_per_hour: float
     # An endpoint whose range allows zero is scaled to zero.
     to_zero: bool
     # The number of instances below which an endpoint never scales.
@@ -58,7 +58,7 @@ class Sum:
             reserve=reserve,
             ending=ending,
             nodes=int(variables["NODES"]),
-            beside=float(variables["USD_PER_HOUR_BESIDE"]),
+            other_usd_per_hour=float(variables["USD_PER_HOUR_BESIDE"]),
             to_zero=variables.get("STOP_TO_ZERO") == "true",
             least=int(variables.get("LEAST_NODES", "0")),
         )
@@ -67,7 +67,7 @@ class Sum:
         """Whether the rest of the limit only suffices to end in good order; with `late`, only to end at all."""
         hours = (self.ending if late else self.reserve) / timedelta(hours=1)
         # Starting nodes may join before the next check.
-        an_hour = max(count, self.nodes) * usd_per_node_hour + self.beside
+        an_hour = max(count, self.nodes) * usd_per_node_hour + self.other_usd_per_hour
         return spent + hours * an_hour >= float(self.usd)
 
     def first_words(self, created: datetime, cluster: str) -> str:
@@ -97,7 +97,9 @@ def usd_at_least(settings: Any, nodes: Iterable[Mapping[str, Any]], began: datet
     launched = (node["LaunchTime"] for node in nodes if "LaunchTime" in node)
     node_hours = sum(max(0.0, (now - at) / hour) for at in launched)
     hours = 0.0 if began is None else max(0.0, (now - began) / hour)
-    return node_hours * (settings.usd_per_node_hour or 0.0) + hours * (0.0 if limit is None else limit.beside)
+    return node_hours * (settings.usd_per_node_hour or 0.0) + hours * (
+        0.0 if limit is None else limit.other_usd_per_hour
+    )
 
 
 def request_stop(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime, bool]:

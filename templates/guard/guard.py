@@ -424,7 +424,7 @@ class Guard:
     def usd_per_check(self, count: int) -> float:
         """The cluster's cost between two checks: nodes at `rate`, everything else as quoted."""
         limit = self.settings.sum
-        an_hour = count * self.rate + (limit.beside if limit is not None else 0.0)
+        an_hour = count * self.rate + (limit.other_usd_per_hour if limit is not None else 0.0)
         return an_hour * (EVERY / HOUR)
 
     def watch_sum(self, count: int | None) -> None:

@@ -66,7 +66,7 @@ class JobBudget:
     node_hours: float
     nodes: int
     # Dollars per hour of everything else.
-    beside: float
+    other_usd_per_hour: float
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "JobBudget | None":
@@ -78,12 +78,12 @@ class JobBudget:
             name=variables["JOB_MAX_USD_NAME"],
             node_hours=float(variables["JOB_NODE_HOURS"]),
             nodes=int(variables["NODES"]),
-            beside=float(variables["USD_PER_HOUR_BESIDE"]),
+            other_usd_per_hour=float(variables["USD_PER_HOUR_BESIDE"]),
         )
 
     def cost(self, node_hours: float, rate: float) -> float:
         """Dollars of that many node-hours, with everything else."""
-        return node_hours * (rate + self.beside / self.nodes)
+        return node_hours * (rate + self.other_usd_per_hour / self.nodes)
 
     def refusal(self, state: State, quoted: float, rate: float) -> str | None:
         """Why a job's next instance does not start at the rate of one node; None if the job fits.

@@ -180,7 +180,7 @@ def test_unreadable_state_counts_cost_since_training_start(secondary, started, u
         service.describe_training_job = lambda TrainingJobName: (  # noqa: N803 - as the API has it
             {key: value for key, value in description(TrainingJobName).items() if key != "TrainingStartTime"} | known
         )
-        settings = SimpleNamespace(cluster="tiny", sum=SimpleNamespace(beside=0.0), usd_per_node_hour=40.0)
+        settings = SimpleNamespace(cluster="tiny", sum=SimpleNamespace(other_usd_per_hour=0.0), usd_per_node_hour=40.0)
         guard = module.TrainingJobGuard(settings, lambda _: service, now)
         assert base.usd_at_least(settings, guard.nodes(), None, now) == usd
 

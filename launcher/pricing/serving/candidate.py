@@ -83,7 +83,7 @@ class ServingCandidate:
         """Every line of the month."""
         if self.fleet is None:
             return self.lines
-        return (*self.instance_lines(self.fleet), *self.beside(self.fleet))
+        return (*self.instance_lines(self.fleet), *self.other_lines(self.fleet))
 
     @property
     def unknown_fees(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class ServingCandidate:
             }
         )
 
-    def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
+    def other_lines(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The non-compute lines."""
         return (
             *other_costs(self.place, self.serve, load, self.weights_gb, self.context),

@@ -186,7 +186,7 @@ def month(candidate: ServingCandidate, serve: ServingWorkload, end: str = "mid")
     load = fleet(serve, _full_per_s(candidate, end), candidate.hosting)
     place = replace(candidate.place, nodes=max(1, load.instances.most))
     whole = replace(candidate, place=place, serve=serve)
-    lines = (*whole.instance_lines(load), *whole.beside(load))
+    lines = (*whole.instance_lines(load), *whole.other_lines(load))
     return sum_usd(line.usd for line in lines)
 
 

@@ -234,7 +234,7 @@ def _instances_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
     """The total of a month with another number of instances."""
-    lines = (*candidate.instance_lines(load), *candidate.beside(load))
+    lines = (*candidate.instance_lines(load), *candidate.other_lines(load))
     return sum_usd(line.usd for line in lines).quantize(CENT_FRACTION)
 
 

@@ -446,7 +446,7 @@ class KubernetesCluster:
         document, run = self._run_of(namespace, pod)
         if run is None or document.get("status", {}).get("phase") != "Running":
             raise RefusedError("BadRequest", f"cannot exec into a container of pod {pod}: it does not run")
-        return run.beside
+        return run.start_program
 
     def _run_of(self, namespace: str, name: str) -> tuple[Object, PodRun | None]:
         pod = self.api.objects.get(self._cluster.kind("", "pods"), namespace, name)

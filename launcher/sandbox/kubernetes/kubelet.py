@@ -174,7 +174,7 @@ class PodRun(threading.Thread):
         self._ended(name, code if code >= 0 else 128 - code, began)
         return code if code >= 0 else 128 - code
 
-    def beside(self, command: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
+    def start_program(self, command: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
         """Start a program in the first container, next to its own processes."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
         placed = [paths(argument) for argument in command]

@@ -160,7 +160,7 @@ class SpikePlans:
             raise ImpossibleError(f"the job does not fit on {instance_type}, up to {NODE_COUNTS[-1]}")
         return count
 
-    def beside(self, measurement: Measurement) -> Spiked:
+    def with_estimate(self, measurement: Measurement) -> Spiked:
         """A measurement together with the estimate of the fit alone, which knows tokens only."""
         if measurement.tokens_per_s is None:
             return Spiked(measurement=measurement, estimated=None)
@@ -215,7 +215,7 @@ def spike(
             with _removed_after(plan, clock(), catalog, options, remaining):
                 measurement = _measure(plan, clock, price, steps=steps, options=options, person=person)
             if isinstance(measurement, Measurement):
-                measured.append(plans.beside(measurement))
+                measured.append(plans.with_estimate(measurement))
             else:
                 unmeasured.append((name, measurement))
         except SlipwayError as problem:
