@@ -15,6 +15,7 @@ from announced import event_text
 from boots import CHARACTERS, LINES
 from guard import Guard, Node, Settings, aws, its, respond
 from job_messages import Folder, plain
+from state import State, mark_beside_checks
 
 MISSING = "ValidationException"
 """SageMaker's error code for the name of an endpoint that does not exist."""
@@ -23,6 +24,8 @@ NO_LOG = "ResourceNotFoundException"
 IN_SERVICE = "InService"
 AGAIN = timedelta(days=7)
 """Time between two notifications of one reason: SageMaker keeps it until the next change of the endpoint."""
+SAME = timedelta(minutes=30)
+"""Time in which an event and a check with the same reason report one failure."""
 SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 """The activities that would bring instances back: the alarm that starts one, and the schedule, which sets ranges."""
 
@@ -80,8 +83,14 @@ class EndpointGuard(Guard):
         """
         subject, text = event_text(event["detail-type"], event["detail"])
         reason = (self.attempt("read why the endpoint fails", self.described) or {}).get("FailureReason")
-        # Only scheduled checks write the state: this call could overwrite what one of them has counted.
-        self.notify(subject, self.with_lines(f"{text}: {plain(reason)}" if reason else text))
+        name, parameter = f"failed {reason}", self.settings.parameter
+        sent = reason and self.attempt(
+            "read its notifications", lambda: State.read(self.ssm, parameter).was_sent(name, self.now, SAME)
+        )
+        if not sent:
+            self.notify(subject, self.with_lines(f"{text}: {plain(reason)}" if reason else text))
+        if reason and not sent:
+            self.attempt("store its state", lambda: mark_beside_checks(self.ssm, parameter, name, self.now))
         self.raise_failures()
 
     def watch_idle(self, _nodes: list[Node], _began: datetime | None, _folder: Folder | None) -> None:
@@ -109,12 +118,18 @@ class EndpointGuard(Guard):
             reasons.append(component.get("FailureReason", ""))
             if component["InferenceComponentStatus"] == IN_SERVICE and current < desired:
                 missing.append(f"component {name} runs {current} of {its(desired, 'copies')}")
-        for reason in filter(None, reasons):
-            if self.first(f"failed {reason}", AGAIN):
-                self.notify("endpoint in trouble", self.with_lines(f"SageMaker says: {plain(reason)}"))
+        reasons = [reason for reason in reasons if reason]
+        # The event of the same failure may have come before this check.
+        recent = self.state is not None and any(
+            self.state.was_sent(f"failed {reason}", self.now, SAME) for reason in reasons
+        )
+        fresh = [reason for reason in reasons if self.first(f"failed {reason}", AGAIN)]
+        texts = [f"SageMaker says: {plain(reason)}" for reason in dict.fromkeys(fresh)]
         # While SageMaker changes the endpoint, its instances are still starting.
-        if missing and self.description.get("EndpointStatus") == IN_SERVICE and self.first(f"missing {missing}"):
-            self.notify("instances missing", self.with_lines("; ".join(missing)))
+        if missing and self.description.get("EndpointStatus") == IN_SERVICE and not (recent and not fresh):
+            texts += ["; ".join(missing)] if self.first(f"missing {missing}") else []
+        if texts:
+            self.notify("endpoint in trouble" if fresh else "instances missing", self.with_lines("\n  ".join(texts)))
 
     def listed(self) -> list[Mapping[str, Any]]:
         """The endpoint's components, as SageMaker lists them.

@@ -27,6 +27,7 @@ MOST_LOOKS = 24
 MOST_SENT = 100
 """The notifications that are remembered; the whole value has at most 4,096 characters (Systems Manager's limit)."""
 NAME_CHARACTERS = 12
+TRIES = 5
 MINUTE = timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -93,8 +94,8 @@ class State:
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
             raise RefusedError(f"the parameter {name} does not contain the guard's state: {text[:80]!r}") from problem
 
-    def write(self, ssm: Any, name: str) -> None:
-        """Store the state.
+    def write(self, ssm: Any, name: str) -> int:
+        """Store the state; return the version of the parameter.
 
         Raises:
             ClientError: Systems Manager refuses.
@@ -116,7 +117,8 @@ class State:
             "looks": self.looks,
             "sent": self.sent,
         }
-        ssm.put_parameter(Name=name, Value=json.dumps(document, separators=(",", ":")), Overwrite=True)
+        text = json.dumps(document, separators=(",", ":"))
+        return int(ssm.put_parameter(Name=name, Value=text, Overwrite=True)["Version"])
 
     def count(
         self,
@@ -161,13 +163,44 @@ class State:
 
     def first(self, name: str, now: datetime, again: timedelta) -> bool:
         """Whether no notification of that name was sent within `again`; it is then marked as sent."""
-        digest, minute = sha256(name.encode()).hexdigest()[:NAME_CHARACTERS], minutes(now)
-        before = self.sent.get(digest)
-        if before is not None and minute - before < again / MINUTE:
+        if self.was_sent(name, now, again):
             return False
-        newest = sorted({**self.sent, digest: minute}.items(), key=lambda mark: mark[1])[-MOST_SENT:]
-        self.sent = dict(newest)
+        self.mark(name, now)
         return True
+
+    def was_sent(self, name: str, now: datetime, within: timedelta) -> bool:
+        """Whether a notification of that name was sent within a time."""
+        before = self.sent.get(digest_of(name))
+        return before is not None and minutes(now) - before < within / MINUTE
+
+    def mark(self, name: str, now: datetime) -> None:
+        """Mark a notification as sent."""
+        marks = {**self.sent, digest_of(name): minutes(now)}
+        self.sent = dict(sorted(marks.items(), key=lambda mark: mark[1])[-MOST_SENT:])
+
+
+def mark_beside_checks(ssm: Any, parameter: str, name: str, now: datetime) -> None:
+    """Mark a notification as sent, outside of scheduled checks; what a check writes meanwhile is kept.
+
+    Raises:
+        ClientError: Systems Manager refuses.
+        RefusedError: the parameter has another content, or checks write it all the time.
+    """
+    version, source = int(ssm.get_parameter(Name=parameter)["Parameter"]["Version"]), parameter
+    for _ in range(TRIES):
+        state = State.read(ssm, source)
+        state.mark(name, now)
+        written = state.write(ssm, parameter)
+        if written == version + 1:
+            return
+        # A check has written a version in between, which this call has replaced.
+        version, source = written, f"{parameter}:{written - 1}"
+    raise RefusedError(f"the parameter {parameter} changed {TRIES} times")
+
+
+def digest_of(name: str) -> str:
+    """The short form of a notification's name in the state."""
+    return sha256(name.encode()).hexdigest()[:NAME_CHARACTERS]
 
 
 def last_written(ssm: Any, name: str) -> str:

@@ -215,5 +215,6 @@ class TestState:
                 assert state.first(f"call {number}", NOW + number * LOOK, timedelta(days=1))
             assert not state.first("call 299", NOW + 300 * LOOK, timedelta(days=1))
             written = []
-            state.write(type("Ssm", (), {"put_parameter": lambda _, **call: written.append(call["Value"])})(), "x")
+            put = lambda _, **call: (written.append(call["Value"]), {"Version": 2})[1]  # noqa: E731 - of a class
+            state.write(type("Ssm", (), {"put_parameter": put})(), "x")
             assert len(written[0]) < 4096

@@ -1,5 +1,6 @@
 """An endpoint's guard as Lambda runs it: the Stubber emulates SageMaker, moto the rest of AWS."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -81,7 +82,7 @@ def endpoint_guard(aws, module):
     def make(*, ttl_h=None, later=timedelta(0), **more):
         variables = {"HYPERPOD": NAME, "IDLE_MINUTES": "60", "USD_PER_NODE_HOUR": "15.58", **more}
         settings = aws.settings(module, **variables, **({"TTL_HOURS": ttl_h} if ttl_h else {}))
-        now = datetime.now(UTC) + later if ttl_h else NOW
+        now = datetime.now(UTC) + later if ttl_h else NOW + later
         return module.EndpointGuard(settings, aws.client, now)
 
     return make
@@ -258,6 +259,57 @@ class TestFailedStarts:
         before = aws.client("ssm").get_parameter(Name=STATE)["Parameter"]
         module.respond(endpoint_guard(later=timedelta(minutes=1)), EVENT)
         assert aws.client("ssm").get_parameter(Name=STATE)["Parameter"] == before
+
+    def test_events_and_checks_of_one_failure_send_one_notification(self, aws, module, endpoint_guard):
+        for minutes, status in ((0, "ROLLING_BACK"), (1, "FAILED")):
+            aws.describes(1, desired=2, FailureReason=WHY)
+            event = {**EVENT, "detail": {"EndpointStatus": status}}
+            module.respond(endpoint_guard(later=timedelta(minutes=minutes)), event)
+        for minutes in (5, 10):
+            aws.describes(1, desired=2, FailureReason=WHY)
+            endpoint_guard(later=timedelta(minutes=minutes)).watch()
+        ((_, message),) = aws.messages
+        assert message == f"cluster tiny in us-east-2: SageMaker says ROLLING_BACK: {WHY}"
+
+    def test_later_failure_for_the_same_reason_is_notified_again(self, aws, module, endpoint_guard):
+        for hours in (0, 2):
+            aws.describes(0, status="Failed", FailureReason=WHY)
+            module.respond(endpoint_guard(later=timedelta(hours=hours)), EVENT)
+            assert len(aws.messages) == 1
+
+    def test_reason_and_missing_instance_of_one_check_are_one_notification(self, aws, endpoint_guard):
+        for minutes in (0, 5):
+            aws.describes(1, desired=2, FailureReason=WHY)
+            endpoint_guard(later=timedelta(minutes=minutes)).watch()
+        ((subject, message),) = aws.messages
+        assert subject == "slipway tiny: endpoint in trouble"
+        assert message.endswith(f"SageMaker says: {WHY}\n  variant v0 runs 1 of its 2 instances")
+
+    def test_instance_that_stays_missing_is_notified_an_hour_after_the_failure(self, aws, module, endpoint_guard):
+        aws.describes(1, desired=2, FailureReason=WHY)
+        module.respond(endpoint_guard(), EVENT)
+        assert len(aws.messages) == 1
+        aws.describes(1, desired=2, FailureReason=WHY)
+        endpoint_guard(later=timedelta(hours=1)).watch()
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: instances missing"]
+
+    def test_event_call_keeps_what_a_check_counts_meanwhile(self, aws, module, endpoint_guard):
+        aws.describes(2)
+        endpoint_guard().watch()
+        ssm, store = aws.client("ssm"), aws.client("ssm").put_parameter
+        counted = json.loads(ssm.get_parameter(Name=STATE)["Parameter"]["Value"])
+
+        def late(**request):
+            ssm.put_parameter = store
+            store(Name=STATE, Value=json.dumps({**counted, "spent_usd": 77.0}), Overwrite=True)
+            return store(**request)
+
+        ssm.put_parameter = late
+        aws.describes(0, status="Failed", FailureReason=WHY)
+        module.respond(endpoint_guard(later=timedelta(minutes=5)), EVENT)
+        stored = json.loads(ssm.get_parameter(Name=STATE)["Parameter"]["Value"])
+        assert stored["spent_usd"] == 77.0
+        assert len(stored["sent"]) == len(counted["sent"]) + 1
 
     def test_event_of_a_removed_endpoint_is_notified_without_reason(self, aws, module, endpoint_guard):
         aws.stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
