@@ -8,7 +8,7 @@ page of the last hours, reads one object, and counts only the failed boots that 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ from job_messages import KEYS_A_CALL, Folder, plain
 if TYPE_CHECKING:
     from guard import Guard
 
-BOOTS = "boots/"
+BOOTS, LOGIN_BOOTS = "boots/", "boots/login/"
 NAME = re.compile(r"\d{8}T\d{6}Z-(?P<node>[\w.-]{1,100})-(?P<end>ready|failed)\.txt")
 TIME = "%Y%m%dT%H%M%SZ"
 IN_A_ROW = 3
@@ -49,13 +49,14 @@ class FailedBoots(NamedTuple):
 
     boots: tuple[Boot, ...]
     lines: tuple[str, ...]
+    what: str = "node"
 
     @property
     def words(self) -> str:
         """What happened, with the last lines of the newest."""
         newest = self.boots[-1]
         nodes = ", ".join(boot.node for boot in self.boots[-IN_A_ROW:])
-        counted = f"{len(self.boots)} nodes in a row" if len(self.boots) > 1 else "the only node"
+        counted = f"{len(self.boots)} {self.what}s in a row" if len(self.boots) > 1 else f"the only {self.what}"
         return (
             f"{counted} failed to boot ({nodes}); each try is billed. The last lines of"
             f" {newest.node}, {newest.at:%Y-%m-%d %H:%M} UTC, written by the node:\n  " + "\n  ".join(self.lines)
@@ -68,22 +69,25 @@ def failed_boots(
     since: datetime,
     in_a_row: int,
     confirmed: Callable[[list[Boot]], list[Boot]],
+    *,
+    place: str = BOOTS,
 ) -> FailedBoots | None:
     """The failed boots after `since` if `in_a_row` of them show that further nodes would fail too; else None.
 
-    `confirmed` returns those failed boots that AWS confirms.
+    `confirmed` returns those failed boots that AWS confirms; `place` is the folder of their reports.
 
     Raises:
         ClientError: the store does not respond.
     """
-    boots = [boot for boot in newest_boots(folder, now) if boot.at > since]
+    boots = [boot for boot in newest_boots(folder, now, place) if boot.at > since]
     ready = max((boot.at for boot in boots if not boot.failed), default=None)
     failed = [boot for boot in boots if boot.failed and (ready is None or boot.at > ready)]
     row = tuple(confirmed(failed)) if failed else ()
     if len(row) < in_a_row or (ready is not None and now - ready < SETTLED):
         return None
     lines = [plain(line)[:CHARACTERS] for line in folder.text(row[-1].key).splitlines() if line.strip()]
-    return FailedBoots(row, tuple(lines[-LINES:]) or ("(the node wrote no line)",))
+    shown = tuple(lines[-LINES:]) or ("(the node wrote no line)",)
+    return FailedBoots(row, shown, "node" if place == BOOTS else "login node")
 
 
 def confirmed_boots(guard: "Guard", boots: list[Boot]) -> list[Boot]:
@@ -99,12 +103,7 @@ def confirmed_boots(guard: "Guard", boots: list[Boot]) -> list[Boot]:
     states = ENDED if guard.failed_boots_end_nodes else ("running", *ENDED)
     unknown = any(boot.node not in known for boot in boots)
     launched = {node["InstanceId"]: node["LaunchTime"] for node in guard.instances(*states)} if unknown else {}
-    confirmed = [
-        boot
-        for boot in boots
-        if boot.node in known
-        or (boot.node in launched and timedelta(0) <= boot.at - launched[boot.node] <= LONGEST_BOOT)
-    ]
+    confirmed = [boot for boot in boots if boot.node in known or is_boot_of(boot, launched)]
     nodes = [boot.node for boot in confirmed][-MOST_CONFIRMED:]
     if guard.state is not None and nodes != known:
         guard.state.failed = nodes
@@ -112,9 +111,14 @@ def confirmed_boots(guard: "Guard", boots: list[Boot]) -> list[Boot]:
     return confirmed
 
 
-def newest_boots(folder: Folder, now: datetime) -> list[Boot]:
+def is_boot_of(boot: Boot, launched: Mapping[str, datetime]) -> bool:
+    """Whether a boot ended shortly after the launch of its instance; `launched` has the launches by instance."""
+    return boot.node in launched and timedelta(0) <= boot.at - launched[boot.node] <= LONGEST_BOOT
+
+
+def newest_boots(folder: Folder, now: datetime, place: str = BOOTS) -> list[Boot]:
     """The last boot of each node within the last hours, oldest first; a node with a failed script has failed."""
-    start = f"{folder.prefix}/trouble/{BOOTS}"
+    start = f"{folder.prefix}/trouble/{place}"
     page = folder.s3.list_objects_v2(
         Bucket=folder.bucket, Prefix=start, StartAfter=f"{start}{now - WINDOW:{TIME}}", MaxKeys=KEYS_A_CALL
     )

@@ -337,9 +337,9 @@ class Guard:
         """The running compute nodes."""
         return self.instances("running")
 
-    def instances(self, *states: str) -> list[Node]:
-        """The compute nodes in these states, as EC2 describes them."""
-        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in self.node_tags.items()]
+    def instances(self, *states: str, tags: Mapping[str, str] | None = None) -> list[Node]:
+        """The compute nodes in these states, or instances with other tags, as EC2 describes them."""
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in (tags or self.node_tags).items()]
         filters.append({"Name": "instance-state-name", "Values": list(states)})
         pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]

@@ -1,15 +1,18 @@
 """PCS's guard as Lambda runs it: the Stubber emulates PCS, moto the rest of AWS."""
 
 import json
+import sys
 from datetime import timedelta
 
 import pytest
 
-from tests.infra.guard_account import NOW, ManagedAccount, client, started
+from launcher.rendering.node import login_boots_uri
+from tests.infra.guard_account import NOW, ManagedAccount, client, launch_as, started
 
 pytestmark = pytest.mark.xdist_group("guard")
 
 NAME = "slipway-tiny"
+BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 IDS = {"login": "pcs_login00000", "p5-48xlarge": "pcs_nodes00000", "g5-xlarge": "pcs_more000000"}
 ARN = "arn:aws:pcs:us-east-2:123456789012:cluster/pcs_a/computenodegroup"
 
@@ -136,6 +139,79 @@ def test_refused_update_is_raised(pcs_guard):
     stub.add_client_error("update_compute_node_group", "ConflictException", "the group is UPDATING")
     with pytest.raises(guard.pcs.exceptions.ConflictException):
         guard.stop("its 2 hours have ended", 4)
+
+
+@pytest.fixture
+def login_boots(pcs_guard):
+    """Let login nodes fail to boot, minutes before the check; returns the guard's folder."""
+    assert pcs_guard
+    store = client("s3")
+    store.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    uri = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/trouble").removeprefix(f"s3://{BUCKET}/")
+    dates = {}
+    list_objects = store.list_objects_v2
+
+    def dated(**request):
+        # moto dates objects by the computer's clock.
+        page = list_objects(**request)
+        for entry in page.get("Contents", []):
+            entry["LastModified"] = dates.get(entry["Key"], entry["LastModified"])
+        return page
+
+    def fail(*minutes, purpose="login"):
+        for number, before in enumerate(minutes):
+            at, node = NOW - timedelta(minutes=before), f"i-{number}"
+            launch_as(
+                node,
+                at - timedelta(minutes=4),
+                ended=True,
+                **{"slipway:cluster": "tiny", "slipway:machine": purpose},
+            )
+            key = f"{uri}/{at:%Y%m%dT%H%M%SZ}-{node}-failed.txt"
+            store.put_object(Bucket=BUCKET, Key=key, Body=b"machine.sh: /fsx is not mounted\n")
+            dates[key] = at
+        store.list_objects_v2 = dated
+        return sys.modules["job_messages"].Folder(store, f"s3://{BUCKET}/{FOLDER}")
+
+    return fail
+
+
+def lists_login(stub, **more):
+    stub.add_response(
+        "list_compute_node_groups", {"computeNodeGroups": [summary("login")]}, {"clusterIdentifier": NAME}
+    )
+    params = {"clusterIdentifier": NAME, "computeNodeGroupIdentifier": IDS["login"]}
+    stub.add_response("get_compute_node_group", described("login", **more), params)
+
+
+def test_login_node_that_fails_to_boot_three_times_is_stopped_with_last_lines(pcs_guard, login_boots):
+    guard, stub, messages = pcs_guard
+    lists_login(stub, most=1, modified=NOW - timedelta(hours=1))
+    expects_stop(stub, "login")
+    guard.watch_boots(login_boots(30, 20, 10), NOW - timedelta(hours=1), 0)
+    assert guard.failures == []
+    stub.assert_no_pending_responses()
+    ((subject, text),) = messages
+    assert subject == "login node stopped"
+    assert text.startswith("3 login nodes in a row failed to boot (i-0, i-1, i-2); each try is billed.")
+    assert "machine.sh: /fsx is not mounted" in text
+    assert "--compute-node-group-identifier login" in text
+    body = client("s3").get_object(Bucket=BUCKET, Key=f"{FOLDER}/told/stopped.json")["Body"].read()
+    assert "login nodes in a row failed to boot" in json.loads(body)["text"]
+
+
+@pytest.mark.parametrize(
+    "minutes, modified, purpose",
+    [((20, 10), 60, "login"), ((30, 20, 10), 60, "node"), ((30, 20, 10), 15, "login")],
+    ids=["two boots", "no login nodes", "boots before the group was started again"],
+)
+def test_login_node_stays_without_three_new_confirmed_failures(pcs_guard, login_boots, minutes, modified, purpose):
+    guard, stub, messages = pcs_guard
+    if modified < 30:
+        lists_login(stub, most=1, modified=NOW - timedelta(minutes=modified))
+    guard.watch_boots(login_boots(*minutes, purpose=purpose), NOW - timedelta(hours=1), 0)
+    assert (guard.failures, messages) == ([], [])
+    stub.assert_no_pending_responses()
 
 
 def test_missing_cluster_stops_without_message(pcs_guard):

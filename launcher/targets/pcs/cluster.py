@@ -97,7 +97,7 @@ class PcsCluster(SlurmCluster):
     def start(
         self, outputs: Outputs, session: Session, notify: Notify, *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """Let nodes start again if the guard has set their groups to 0, as the output StartFleet specifies.
+        """Let nodes, and the login node, start again if the guard has set their groups to 0 (output StartFleet).
 
         Raises:
             AwsError: a call failed; missing permissions to read the groups are a message only.
@@ -118,6 +118,9 @@ class PcsCluster(SlurmCluster):
             if name in stopped:
                 notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
                 pcs.scale(session, cluster, name, {key: int(count) for key, count in pairs}, sleep)
+        if LOGIN in stopped:
+            notify(f"the login node of {cluster} was stopped: it starts again")
+            pcs.scale(session, cluster, LOGIN, {"minInstanceCount": 1, "maxInstanceCount": 1}, sleep)
 
     def await_changes(
         self, session: Session, cluster: str, notify: Notify, *, sleep: Callable[[float], None] = time.sleep

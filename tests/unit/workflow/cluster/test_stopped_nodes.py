@@ -60,9 +60,13 @@ def test_unreadable_node_state_gives_message(stubbed, target, service, call):
     assert message.endswith("is unknown: these credentials cannot read it")
 
 
-def test_failing_scale_up_of_stopped_node_group_is_error(stubbed):
+@pytest.mark.parametrize(
+    "name, scaling",
+    [("nodes", SCALING), ("login", {"minInstanceCount": 1, "maxInstanceCount": 1})],
+)
+def test_failing_scale_up_of_stopped_node_group_is_error(stubbed, name, scaling):
     session, stub = stubbed("pcs")
-    named = {"name": "nodes", "id": "pcs_1", "clusterId": "pcs_2", "createdAt": NOW, "modifiedAt": NOW}
+    named = {"name": name, "id": "pcs_1", "clusterId": "pcs_2", "createdAt": NOW, "modifiedAt": NOW}
     arn = {"arn": "arn:aws:pcs:us-east-2:123456789012:cluster/pcs_2/computenodegroup/pcs_1", "status": "ACTIVE"}
     group = {
         **named,
@@ -79,9 +83,9 @@ def test_failing_scale_up_of_stopped_node_group_is_error(stubbed):
     stub.add_client_error(
         "update_compute_node_group",
         "AccessDeniedException",
-        expected_params={**GROUP, "scalingConfiguration": SCALING},
+        expected_params={**GROUP, "computeNodeGroupIdentifier": name, "scalingConfiguration": scaling},
     )
-    with pytest.raises(AwsError, match="scale node group nodes of PCS cluster small"):
+    with pytest.raises(AwsError, match=f"scale node group {name} of PCS cluster small"):
         PCS.start({"ClusterName": "small", "StartFleet": START[PCS]}, session, lambda _: None)
     stub.assert_no_pending_responses()
 
