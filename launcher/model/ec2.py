@@ -40,6 +40,8 @@ MAX_OVERRIDES = 40
 """Instance types of a mixed instances policy (EC2 Auto Scaling API reference, LaunchTemplate.Overrides)."""
 FAILED_BOOTS = 3
 """Boots that may fail before the job has failed: each failed instance is replaced."""
+LEAVE_TRIES = 12
+"""Calls with which a failed instance ends the hook's wait, every five seconds: the group first has to terminate it."""
 
 
 def image_parameter(facts: InstanceType) -> str | None:

@@ -134,6 +134,8 @@ def user_data(plan: Plan, names: ClusterNames) -> str:
         root=ec2.ROOT,
         run_tag=RUN_TAG,
         failed_boots=ec2.FAILED_BOOTS,
+        hook=ec2.HOOK,
+        leave_tries=ec2.LEAVE_TRIES,
         word_uri=names.word_uri,
     )
 

@@ -13,6 +13,8 @@ from launcher.targets.ec2.files import user_data
 from tests import plans
 from tests.infra.guard_modules import guard_module
 
+LEFT = "complete-lifecycle-action"
+REPLACED, STOPPED = ["terminate-instance-in-auto-scaling-group", LEFT], ["set-desired-capacity", LEFT]
 CURL = """#!/bin/bash
 case "${@: -1}" in
     */api/token) echo token ;;
@@ -69,10 +71,10 @@ def boot(tmp_path, catalog):
 
 
 def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
-    assert boot("i-1") == (["terminate-instance-in-auto-scaling-group"], [])
-    assert boot("i-2") == (["terminate-instance-in-auto-scaling-group"], [])
+    assert boot("i-1") == (REPLACED, [])
+    assert boot("i-2") == (REPLACED, [])
     scaling, (message,) = boot("i-3")
-    assert scaling == ["set-desired-capacity"]
+    assert scaling == STOPPED
     assert json.loads(message)["schema"] == "slipway.trouble/1"
     with guard_module("job_messages") as messages:
         event, words = messages.parsed(message)
@@ -99,7 +101,7 @@ def test_start_without_room_for_its_log_ends_instance_and_reports_last_lines(boo
     full.mkdir()
     (full / "boot.log").symlink_to("/dev/full" if disk == "full" else tmp_path / "none" / "boot.log")
     scaling, _ = boot("i-1", SLIPWAY_ROOT=str(full), TMPDIR=str(tmp_path / "none"))
-    assert scaling == ["terminate-instance-in-auto-scaling-group"]
+    assert scaling == REPLACED
     (end,) = (tmp_path / "s3").rglob("i-1.txt")
     assert "no driver for this chip" in end.read_text()
 
@@ -108,9 +110,9 @@ def test_image_without_python_reports_its_last_lines_to_log_group_and_guard(boot
     (tmp_path / "bin/python3").write_text("#!/bin/bash\necho 'bash: \"python3\": \\ command not found' >&2\nexit 127\n")
     (tmp_path / "bin/python3").chmod(0o755)
     for instance in ("i-1", "i-2"):
-        assert boot(instance, 127) == (["terminate-instance-in-auto-scaling-group"], [])
+        assert boot(instance, 127) == (REPLACED, [])
     scaling, (message,) = boot("i-3", 127)
-    assert scaling == ["set-desired-capacity"]
+    assert scaling == STOPPED
     assert 'bash: "python3": \\ command not found | slipway: ' in json.loads(message)["reason"]
     (put,) = [line for line in (tmp_path / "i-3.calls").read_text().splitlines() if line.startswith("logs put-log")]
     texts = [event["message"] for event in json.loads(put.partition(" --log-events ")[2])]
@@ -118,12 +120,22 @@ def test_image_without_python_reports_its_last_lines_to_log_group_and_guard(boot
     assert texts[1] == 'bash: "python3": \\ command not found'
 
 
+def test_failed_start_ends_wait_of_lifecycle_hook_when_group_has_begun_to_terminate(boot, tmp_path):
+    refuses_once = '[[ "$2" != complete-lifecycle-action || -e "$CALLS.left" ]] || { touch "$CALLS.left"; exit 254; }'
+    (tmp_path / "bin/aws").write_text(f"{AWS}{refuses_once}\n")
+    (tmp_path / "bin/sleep").write_text("#!/bin/bash\n")
+    (tmp_path / "bin/sleep").chmod(0o755)
+    assert boot("i-1") == ([*REPLACED, LEFT], [])
+    (ends, _) = [line for line in (tmp_path / "i-1.calls").read_text().splitlines() if LEFT in line]
+    assert "--lifecycle-hook-name save --instance-id i-1 --lifecycle-action-result CONTINUE" in ends
+
+
 def test_instance_without_its_store_stops_group_and_leaves_last_lines_in_log_group(boot, tmp_path):
     unreachable = AWS.replace(
         'echo "$*" >>"$CALLS"', 'echo "$*" >>"$CALLS"\n[[ "$1" != s3 ]] || { echo "no route" >&2; exit 1; }'
     )
     (tmp_path / "bin/aws").write_text(unreachable)
-    assert boot("i-1", 1) == (["set-desired-capacity"], [])
+    assert boot("i-1", 1) == (STOPPED, [])
     calls = (tmp_path / "i-1.calls").read_text().splitlines()
     (put,) = [line for line in calls if line.startswith("logs put-log-events")]
     texts = [event["message"] for event in json.loads(put.partition(" --log-events ")[2])]
