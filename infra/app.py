@@ -77,7 +77,7 @@ def _add_chart(assembly: cx_api.CloudAssembly, path: Path) -> None:
     names = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.assets.json"))
     if chart_pins().chart_name not in names:
         return
-    folder, command = os.environ.get(NAMED), f"cdk deploy --all -c plan={path}"
+    folder, command = os.environ.get(NAMED), f"slipway cdk -- deploy --all -c plan={path}"
     if folder is None:
         line = fetch_command(chart_pins(), Path("hyperpod-chart"), command)
         text = f"cdk deploy needs HyperPod's chart in {out}: slipway deploy {path} adds it, and so does {line}"

@@ -24,7 +24,7 @@ def image_note(plan: Plan, stacks: Sequence[Stack], path: Path, instances: Mappi
     parameter = target_of(plan.place.target).image_parameter(instances[plan.place.instance_type])
     query = f"--region {plan.place.region} --name {parameter} --query Parameter.Value --output text"
     given = f"--parameters {stack.stack_name}:{IMAGE_INPUT}=$(aws ssm get-parameter {query})"
-    command = f"cdk deploy --all -c {shlex.quote(f'plan={path}')} {given}"
+    command = f"slipway cdk -- deploy --all -c {shlex.quote(f'plan={path}')} {given}"
     return f"deploy by hand with the newest image: {command}; later deployments keep it without --parameters"
 
 
@@ -51,7 +51,8 @@ def _notes(plan: Plan, stacks: Sequence[Stack], path: Path) -> Iterator[str]:
     if stay:
         go = " ".join(stack.stack_name for stack in reversed(stacks) if stack not in stay)
         names = ", ".join(stack.stack_name for stack in stay)
-        yield f"remove by hand with: cdk destroy -c {shlex.quote(f'plan={path}')} {go} (--all stops at {names})"
+        command = f"slipway cdk -- destroy -c {shlex.quote(f'plan={path}')} {go}"
+        yield f"remove by hand with: {command} (--all stops at {names})"
     if any(isinstance(stack, NetworkStack) for stack in stacks if stack not in stay):
         command = f"slipway down {plan.cluster_name} --region {plan.place.region}"
         held = "if others hold the network (an endpoint of GuardDuty, an interface of the VPC CNI)"

@@ -105,7 +105,7 @@ def test_hyperpod_chart_without_folder_named_with_fetch_command(run_app, monkeyp
     assert answer.code == 0
     assert "cdk deploy needs HyperPod's chart" in answer.err
     assert all(file.url in answer.err for file in chart_pins().files)
-    assert f"{NAMED}=hyperpod-chart cdk deploy --all -c plan=" in answer.err
+    assert f"{NAMED}=hyperpod-chart slipway cdk -- deploy --all -c plan=" in answer.err
     # What else to type for the removal: the CLI prints no annotation of level info.
     assert "aws logs delete-log-group --region us-west-2" in answer.err
 

@@ -120,9 +120,9 @@ def stacks():
         ("pcs/p5en-capacity-block", "slipway down pcs-p5en-block --region"),
         (
             "p5-spot",
-            "cdk destroy -c plan=p.yaml slipway-x-training slipway-x-network (--all stops at slipway-x-checkpoints)",
+            "-- destroy -c plan=p.yaml slipway-x-training slipway-x-network (--all stops at slipway-x-checkpoints)",
         ),
-        ("sagemaker/trn1", "cdk destroy -c plan=p.yaml slipway-x-training"),
+        ("sagemaker/trn1", "slipway cdk -- destroy -c plan=p.yaml slipway-x-training"),
     ],
 )
 def test_removal_note_names_the_commands_of_each_kind(plan_at, stacks, example, words):
@@ -131,7 +131,7 @@ def test_removal_note_names_the_commands_of_each_kind(plan_at, stacks, example, 
 
 def test_removal_note_of_path_with_a_space_is_one_word_of_the_shell(plan_at, stacks):
     note = removal_note(plan_at(ROOT / "examples/p5-spot.yaml"), stacks, Path("my plans/p.yaml"))
-    assert "cdk destroy -c 'plan=my plans/p.yaml' slipway-x-training" in note
+    assert "slipway cdk -- destroy -c 'plan=my plans/p.yaml' slipway-x-training" in note
 
 
 def test_removal_note_of_unprotected_stacks_is_none(plan_at, stacks):
