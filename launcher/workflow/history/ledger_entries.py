@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from launcher.agent.metrics import figures_in
@@ -50,14 +51,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     events = copied if len(attempts(copied)) > len(attempts(local)) else local
     ran = _judged(attempts(events), report)
     last = ran[-1] if ran else None
-    # The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on
-    totals: dict[str, Any] = {}
-    path = folder.path / JOB_FOLDER / METRICS
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
-        figures, _ = figures_in(line)
-        for key in {"tokens", "epoch"} & figures.keys():
-            totals[key] = max(figures[key], totals.get(key, 0))
-    trained = totals | ({"tokens": int(totals["tokens"])} if "tokens" in totals else {})
+    trained = _trained(folder.path / JOB_FOLDER / METRICS)
     monthly = quote.serving is not None
     cost = None if monthly or report is None else quote.cost
     hours = report.actual_hours if report is not None else 0.0
@@ -90,6 +84,16 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         ended_by=None if last is None else last.ended_by,
         guard_reason=None if report is None else _first_line(report.guard_reason),
     )
+
+
+def _trained(path: Path) -> dict[str, Any]:
+    """The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on."""
+    totals: dict[str, Any] = {}
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        figures, _ = figures_in(line)
+        for key in {"tokens", "epoch"} & figures.keys():
+            totals[key] = max(figures[key], totals.get(key, 0))
+    return totals | ({"tokens": int(totals["tokens"])} if "tokens" in totals else {})
 
 
 def _judged(ran: tuple[Attempt, ...], report: Report | None) -> tuple[Attempt, ...]:
