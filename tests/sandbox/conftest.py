@@ -13,6 +13,7 @@ import pytest
 
 from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.environment import of_machine
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from tests.emulators.moto_server import moto_server
@@ -71,7 +72,7 @@ def warm(request):
 def undisturbed(tmp_path_factory, worker_id):
     """The output of an uninterrupted run of the examples' trainer, made once by one worker.
 
-    It runs in the environment of the tests: a setting for BLAS may change its rounding.
+    It runs in the environment of an emulated machine: a setting of the shell for BLAS changes its rounding.
     """
     alone = worker_id == "master"
     folder = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
@@ -81,7 +82,7 @@ def undisturbed(tmp_path_factory, worker_id):
         output = file.read()
         if not output:
             command = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
-            environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY")}
+            environment = of_machine(os.environ)
             output = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, check=True
             ).stdout
