@@ -31,6 +31,7 @@ from launcher.plan_layers import (
     merged,
     settings_layer,
     source_of,
+    typed_places,
     unlisted_variables,
     without_removed,
 )
@@ -174,7 +175,8 @@ def _resolve_layers(
 ) -> ResolvedPlan:
     """The request of a text over its layers; `defaults_of` is its file, whose defaults apply."""
     node, data = _parse_text(text, name)
-    reader = PlanReader(node, folder)
+    typed = typed_places(settings)
+    reader = PlanReader(node, folder, typed=typed)
     if data.get("schema") == SAVED:
         if settings:
             raise UnreadableInputError(
@@ -193,7 +195,7 @@ def _resolve_layers(
     if command_line is not None:
         layers.append(command_line)
         try:
-            _refuse_wrong(command_line, PlanReader(None, folder), "--set")
+            _refuse_wrong(command_line, PlanReader(None, folder, typed=typed), "--set")
         except SlipwayError as problem:
             refusals.append(problem)
     result = merged(layers, folder)
@@ -338,7 +340,7 @@ def placed(path: Path, findings: Sequence[Finding], settings: tuple[str, ...] = 
         sources = resolve(path, settings).sources
     except SlipwayError:
         sources = {}
-    typed = {key: Place(1, 1, text=value) for key, _, value in (setting.partition("=") for setting in settings)}
+    typed = typed_places(settings)
     return tuple(_from_layer(path, finding, source_of(finding.path, sources), typed) for finding in findings)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.catalog import safe_yaml
+from launcher.catalog.file_places import Place, places_of
+from launcher.catalog.regular_file import mode_of
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
@@ -81,7 +83,8 @@ def default_files(plan: Path, environment: Mapping[str, str]) -> Iterator[tuple[
     home = environment.get("XDG_CONFIG_HOME") or (f"{environment['HOME']}/.config" if environment.get("HOME") else "")
     candidates = [("organisation file", organisation)]
     candidates += [("user file", Path(home) / "slipway" / "defaults.yaml")] if home else []
-    yield from ((kind, path) for kind, path in candidates if path.is_file())
+    # What is no regular file is refused when it is read: its defaults, such as a budget, would be missing in silence.
+    yield from ((kind, path) for kind, path in candidates if os.path.lexists(path))
     project = _project_file(plan)
     if project is not None:
         yield "project file", project
@@ -91,7 +94,7 @@ def _project_file(plan: Path) -> Path | None:
     """The nearest project file in the plan's folder or above it."""
     start = Path.cwd() if str(plan).startswith("/dev/") else plan.resolve().parent
     for folder in (start, *start.parents):
-        found = [folder / name for name in PROJECT_FILES if (folder / name).is_file()]
+        found = [folder / name for name in PROJECT_FILES if os.path.lexists(folder / name)]
         if len(found) > 1:
             raise UnreadableInputError(
                 f"two files of defaults in {folder}: {' and '.join(str(name) for name in PROJECT_FILES)}",
@@ -108,10 +111,10 @@ def _refuse_foreign(path: Path, plan: Path) -> None:
     trusted = {0, os.getuid()}
     if plan.is_file():
         trusted.add(plan.stat().st_uid)
-    owner = path.stat().st_uid
-    if owner not in trusted:
+    owners = {path.lstat().st_uid, *([path.stat().st_uid] if mode_of(path) else [])}
+    if not owners <= trusted:
         raise UnreadableInputError(
-            f"{path} belongs to another user (uid {owner}), and its defaults would apply to {plan}",
+            f"{path} belongs to another user (uid {max(owners - trusted)}), and its defaults would apply to {plan}",
             hint="remove it, or copy the plan into a folder of your own",
         )
 
@@ -337,6 +340,24 @@ def settings_layer(settings: tuple[str, ...]) -> tuple[Layer | None, list[Slipwa
         except UnreadableInputError as problem:
             refusals.append(problem)
     return Layer(source=SETTING, folder=Path(), data=data) if data else None, refusals
+
+
+def typed_places(settings: tuple[str, ...]) -> dict[str, Place]:
+    """The values of `--set KEY=VALUE` as they were typed, by their paths; they have no line.
+
+    >>> typed_places(("nodes=0x10",))["target.nodes"].value.value
+    '0x10'
+    """
+    places: dict[str, Place] = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        try:
+            key, node = full_key(name.strip()), safe_yaml.parsed(value)[0]
+        except (UnreadableInputError, safe_yaml.YamlError):
+            continue
+        places |= {} if node is None else {key: Place(0, 0, node)}
+        places |= {path: Place(0, 0, place.value) for path, place in places_of(node, key).items()}
+    return places
 
 
 def joint_refusal(name: str, refusals: list[SlipwayError]) -> SlipwayError:

@@ -17,7 +17,17 @@ from launcher.model import kinds
 from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 from launcher.model.request import NodeRange, PlanRequest
-from launcher.model.values import FAILED, OUT_OF_RANGE, WHOLE, ScalarReader, cut, describe, is_plain, number_hint
+from launcher.model.values import (
+    FAILED,
+    OUT_OF_RANGE,
+    WHOLE,
+    ScalarReader,
+    cut,
+    cut_line,
+    describe,
+    is_plain,
+    number_hint,
+)
 
 SHOWN_KEYS = 3
 """Keys of a file that is no plan in a message, each cut: a key file named by mistake must not reach a CI log."""
@@ -36,22 +46,32 @@ def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
 
 
 class PlanReader(ScalarReader):
-    """Reads values by kind and collects the problems; `node` is the root of their file, `folder` where it is."""
+    """Reads values by kind and collects the problems.
 
-    def __init__(self, node: yaml.Node | None, folder: Path, places: Mapping[str, Place] | None = None) -> None:
+    `node` is the root of their file, or `places` if it is no YAML; `folder` is where it is; `typed` are --set's values.
+    """
+
+    def __init__(
+        self,
+        node: yaml.Node | None,
+        folder: Path,
+        places: Mapping[str, Place] | None = None,
+        typed: Mapping[str, Place] | None = None,
+    ) -> None:
         super().__init__()
         self._node = node
         self.folder = folder
         self._toml_places = places
+        self._typed = typed or {}
 
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """Where everything is in the file, by its path; needed only for findings."""
-        return places_of(self._node) if self._toml_places is None else self._toml_places
+        return {**(places_of(self._node) if self._toml_places is None else self._toml_places), **self._typed}
 
     def again(self) -> "PlanReader":
         """A reader of the same file without findings."""
-        return PlanReader(self._node, self.folder, self._toml_places)
+        return PlanReader(self._node, self.folder, self._toml_places, self._typed)
 
     def placed(self, findings: Sequence[Finding]) -> list[Finding]:
         """Findings with the line and column of their paths."""
@@ -71,6 +91,14 @@ class PlanReader(ScalarReader):
             return None
         # It is another's if a layer above or --set replaces it.
         return text if repr(own) == repr(value) and not isinstance(own, str | list | dict) else None
+
+    def shown(self, value: object, path: str) -> str:
+        """A value as a message shows it; a list or mapping in brackets as the file has it."""
+        place = self.places.get(path) if isinstance(value, list | dict) else None
+        if place is None or not isinstance(place.value, yaml.CollectionNode) or not place.value.flow_style:
+            return super().shown(value, path)
+        text = safe_yaml.text_of(place.value)
+        return cut_line(text) if repr(safe_yaml.loads(text)) == repr(value) else super().shown(value, path)
 
     def section(self, owner: type, data: object, path: str) -> object:
         """A mapping as its type; FAILED without a value that is required, and a default for each other wrong one."""

@@ -13,7 +13,7 @@ from launcher.model.finding import Finding
 
 
 class Place(NamedTuple):
-    """Where a value is in its file: line and column of its key or of itself, from 1.
+    """Where a value is in its file: line and column of its key or of itself, from 1; 0 for one of the command line.
 
     `value` is its node if the file is YAML, `text` what a TOML file has behind its key.
     """
@@ -66,9 +66,9 @@ def children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
         yield from ((None, child) for child in node.value)
 
 
-def places_of(node: yaml.Node | None) -> dict[str, Place]:
-    """Everything below a node, by its path in the file: a key, or an item of a list."""
-    return dict(islice(_below(node, ""), MAX_PLACES))
+def places_of(node: yaml.Node | None, path: str = "") -> dict[str, Place]:
+    """Everything below a node, whose own path is given, by its path in the file: a key, or an item of a list."""
+    return dict(islice(_below(node, path), MAX_PLACES))
 
 
 def _below(node: yaml.Node | None, path: str) -> Iterator[tuple[str, Place]]:
@@ -90,7 +90,7 @@ def with_place(finding: Finding, places: Mapping[str, Place]) -> Finding:
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     place = places.get(path)
-    return finding if place is None else replace(finding, line=place.line, column=place.column)
+    return replace(finding, line=place.line, column=place.column) if place is not None and place.line else finding
 
 
 def as_written(finding: Finding, places: Mapping[str, Place]) -> Finding:
@@ -133,7 +133,7 @@ def _shown(text: str) -> set[str]:
         return set()
     if isinstance(value, bool) or not isinstance(value, int | float):
         return set()
-    return {form for form in (str(value), f"{value:,}", f"{value:g}") if form != text and "e" not in form}
+    return {form for form in (str(value), f"{value:,}", f"{value:g}") if form != text}
 
 
 def _replaced(message: str, shown: str, text: str) -> str:

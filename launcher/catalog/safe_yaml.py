@@ -5,6 +5,7 @@ RecursionError, some wrong tags a KeyError or AttributeError, and nine lines of 
 which stays unnoticed until code iterates over them.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,6 +30,11 @@ AttributeError, 2026-02-30 a ValueError."""
 def plain_text(node: yaml.Node) -> str | None:
     """The text of a single value without quotes; None for any other node."""
     return node.value if isinstance(node, yaml.ScalarNode) and node.style is None else None
+
+
+def text_of(node: yaml.Node) -> str:
+    """The text of a node in one line, with its values as they are written."""
+    return str(yaml.serialize(node, width=math.inf, allow_unicode=True)).strip()
 
 
 def shortened(message: str) -> str:

@@ -45,8 +45,13 @@ def describe(value: object) -> str:
                 break
     except (ValueError, RecursionError):
         return "what cannot be shown"  # a number of more than 4,300 digits, or lists in lists without end
+    return cut_line(text)
+
+
+def cut_line(text: str) -> str:
+    """A text as far as it fits a line with the rest of its message, without lone surrogates."""
     text = text.encode(errors="backslashreplace").decode()
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def cut(word: object) -> Any:
@@ -83,7 +88,7 @@ class ScalarReader:
         text = None if isinstance(value, str | list | dict) else self.written(path, value)
         if text == "":
             return "nothing"
-        return describe(value) if text is None else text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+        return describe(value) if text is None else cut_line(text)
 
     def wrong(self, path: str, value: object, expected: str, hint: str = "") -> object:
         """Add a finding on a value of the wrong type or form."""

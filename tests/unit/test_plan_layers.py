@@ -1,6 +1,7 @@
 """Defaults of a plan in layers: which file wins, where a value is from, and what is refused."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.documents import read_document
 from tests.plans import NOW
 
 PLAN = "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n"
+UNDER_HOME = ".config/slipway/defaults.yaml"
 
 
 @pytest.fixture
@@ -345,9 +347,39 @@ class TestRefusals:
         with pytest.raises(UnreadableInputError, match="names no file"):
             resolved()
 
-    def test_defaults_owned_by_another_user_are_refused(self, home, monkeypatch):
-        import os
+    @pytest.mark.parametrize("name", ["project/slipway.toml", "project/.slipway/defaults.yaml", UNDER_HOME])
+    @pytest.mark.parametrize(
+        "kind, reason",
+        [
+            ("/dev/zero", "it is a device"),
+            ("folder", "it is a folder"),
+            ("pipe", "it is a named pipe"),
+            ("/no/such/file", "No such file"),
+            ("{name}", "Too many levels of symbolic links"),
+        ],
+    )
+    def test_defaults_that_are_no_regular_file_are_refused(self, home, name, kind, reason):
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(kind.format(name=path.name))
+        with pytest.raises(UnreadableInputError, match=f"cannot read the file of defaults {path}: {reason}"):
+            resolved()
 
+    def test_link_of_another_user_to_trusted_defaults_is_refused(self, home):
+        if os.getuid() != 0:
+            pytest.skip("only root can give a file away")
+        path = home / "project/slipway.toml"
+        path.symlink_to(write(home / "own.toml", ""))
+        os.chown(path, 12345, -1, follow_symlinks=False)
+        with pytest.raises(UnreadableInputError, match="belongs to another user \\(uid 12345\\)"):
+            resolved()
+
+    def test_defaults_owned_by_another_user_are_refused(self, home, monkeypatch):
         if os.getuid() != 0:
             pytest.skip("only root can give a file away")
         path = write(home / "project/slipway.toml", "[run]\ncommand = ['curl', 'x']")

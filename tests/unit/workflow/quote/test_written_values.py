@@ -69,3 +69,64 @@ def test_name_of_sagemaker_keeps_its_prefix_in_message_and_fix(tmp_path, kind, t
         assert message == f"the catalog has no instance type {name}"
         assert fix is None or hint == fix
         assert kind == "parallelcluster" or name[:3] != "ml." or " p5." not in hint
+
+
+VALUES = ("3.10", "1_000_000_000_000", "-0x10", "1e-3", "NO", "on", ".inf", "[1_0, NO]", "{a: 1_0, b: on}")
+ALLOWED = {
+    "checkpoint.keep": {"1_000_000_000_000"},
+    "guardrails.ttl_h": {"3.10", "1e-3"},
+    "run.retries": {"1_000_000_000_000"},
+    "throughput_tokens_per_s": {"3.10", "1e-3"},
+}
+"""Values that their keys allow."""
+
+
+def values_of(*keys):
+    """Each key with each value that it refuses."""
+    return [(key, text) for key in keys for text in VALUES if text not in ALLOWED.get(key, set())]
+
+
+@pytest.mark.parametrize(
+    "key, text",
+    values_of(
+        *("checkpoint.keep", "guardrails.ttl_h", "micro_batch", "purchase.term_years", "run.retries"),
+        *("storage.lustre_gib", "target.nodes", "workload.train.custom_kernels"),
+    ),
+)
+def test_refused_value_of_the_command_line_is_shown_as_it_was_typed(tmp_path, key, text):
+    found = refusals(tmp_path, f"{key}={text}")
+    assert any(text in message or '"a"' in message for message, _ in found), found
+
+
+@pytest.mark.parametrize("key, text", values_of("micro_batch", "runs", "custom_kernels", "throughput_tokens_per_s"))
+def test_refused_value_of_the_file_is_shown_as_it_is_written(tmp_path, key, text):
+    found = refusals(tmp_path, train=f"{key}: {text}")
+    assert any(text in message for message, _ in found), found
+
+
+def test_fix_of_a_list_has_the_text_of_the_file(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text("slipway: 1\nname: a\nnetwork: {subnet_ids: {a: 1_0}}\n", encoding="utf-8")
+    with pytest.raises(SlipwayError) as caught:
+        price(path, NOW, PriceOptions())
+    assert [finding.hint for finding in caught.value.findings] == ["write [{a: 1_0}]"]
+
+
+@pytest.mark.parametrize("nodes", ["2", "0x2"])
+def test_refused_value_of_the_command_line_has_no_line_of_the_file(tmp_path, nodes):
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"slipway: 1\nname: a\ntarget: {{nodes: {nodes}}}\n", encoding="utf-8")
+    with pytest.raises(SlipwayError) as caught:
+        price(path, NOW, PriceOptions(settings=("target.nodes=3.10",)))
+    ((message, line),) = {(finding.message, finding.line) for finding in caught.value.findings}
+    assert (message, line) == ("must be a whole number, got 3.10", None)
+
+
+def test_bounds_of_a_value_are_not_replaced_by_its_digits(tmp_path):
+    ((message, _),) = refusals(tmp_path, nodes="2}\nsecurity: {qualifier: {a: 1_0}")
+    assert message == "must be 1 to 10 letters, digits, _ and -, got {a: 1_0}"
+
+
+def test_short_key_of_the_command_line_is_shown_as_it_was_typed(tmp_path):
+    ((message, _),) = refusals(tmp_path, "global_batch_tokens=1_000")
+    assert message.startswith("a batch of 1_000 tokens")
