@@ -52,6 +52,8 @@ SCHEMA_WITH_TREE = "slipway.checkpoint/5"
 
 What needs none of these is written with the earlier schemas, for earlier agents.
 """
+SCHEMA_WITH_COUNT = "slipway.checkpoint/6"
+"""Schema of a manifest whose step is a count of saves (`counted`), because nothing tells the trainer's step."""
 COMMIT_NAME = "manifest.json"
 HERE = "."
 """The folder of a manifest whose files are in the trainer's checkpoint folder itself."""
@@ -66,7 +68,7 @@ _MAX_BYTES = 1 << 30
 _MAX_TO_INDENT = 1000
 """Maximum number of files in an indented manifest; users do not read larger ones."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET, SCHEMA_WITH_TREE)
+_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET, SCHEMA_WITH_TREE, SCHEMA_WITH_COUNT)
 _TREE_KEYS = ("mains", "others", "links", "folders")
 _SCHEMA = re.compile(r"slipway\.checkpoint/(\d{1,9})")
 _NAMED_KEY = re.compile(r'"((?:step|checkpoint)-\d{1,18}/[^"\\]*)"')
@@ -116,6 +118,7 @@ class Manifest:
         links: Every link.
         folders: Every folder without a file or link in it.
         version: In a part, how often the node has finished this step in this attempt; a commit has none.
+        counted: `step` is a count of saves: neither names nor content have the trainer's step.
     """
 
     run: str
@@ -135,6 +138,7 @@ class Manifest:
     links: tuple[StoredLink, ...] = ()
     folders: tuple[str, ...] = ()
     version: int = 1
+    counted: bool = False
 
     @property
     def bytes(self) -> int:
@@ -164,6 +168,10 @@ class Manifest:
             del document["layout"], document["unit"]
         if not document.keys().isdisjoint(_TREE_KEYS) or any(file.mode for file in self.files):
             document["schema"] = SCHEMA_WITH_TREE
+        if self.counted:
+            document["schema"] = SCHEMA_WITH_COUNT
+        else:
+            del document["counted"]
         if len(self.files) > _MAX_TO_INDENT:
             return json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n"
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
@@ -250,7 +258,9 @@ def parse(text: str) -> Manifest:
         raise ManifestError(f"schema: got {schema!r}; this agent reads {', '.join(map(repr, _SCHEMAS))}")
     if "others" not in document:
         manifest = replace(manifest, others=others_of(manifest.main, manifest.files))
-    if schema != SCHEMA_WITH_TREE:
+    if (schema == SCHEMA_WITH_COUNT) != manifest.counted:
+        raise ManifestError(f"not a manifest: {SCHEMA_WITH_COUNT!r} counts saves, and no other does")
+    if schema not in (SCHEMA_WITH_TREE, SCHEMA_WITH_COUNT):
         _check_schema(schema, manifest, document)
     elif manifest.main and not manifest.layout:
         raise ManifestError("not a manifest: a set has a layout")
@@ -317,6 +327,7 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
         links=links,
         # One node's empty folder may hold another node's files.
         folders=tuple(sorted(folders - filled)),
+        counted=first.counted,
     )
     check_tree((file.path for file in files), merged.links, merged.folders)
     return merged
@@ -403,6 +414,15 @@ def _moved(part: Manifest, moved: Callable[[str], str]) -> Manifest:
         links=tuple(replace(link, path=moved(link.path)) for link in part.links),
         folders=tuple(moved(folder) for folder in part.folders),
     )
+
+
+def place_text(step: int, *, counted: bool) -> str:
+    """A checkpoint's place as people read it: its step, or the number of its save.
+
+    >>> place_text(40, counted=False), place_text(41, counted=True)
+    ('step 40', 'save 41')
+    """
+    return f"save {step}" if counted else f"step {step}"
 
 
 def step_of_folder(name: str) -> int | None:

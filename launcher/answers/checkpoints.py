@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from launcher.agent.manifest import StoredFile
+from launcher.agent.manifest import StoredFile, place_text
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
+from launcher.answers.words import first_of
 from launcher.model.units import number_of
 from launcher.records.checkpoints import Checkpoint
 from launcher.records.codec import Json, as_json
@@ -16,13 +17,20 @@ _UNIT = 1024.0
 _MAX_EXPIRING = 3
 """Expiring checkpoints with one row each; further ones are counted in one line."""
 _WITHDRAWN = "no job resumes from it; launch --from-step brings it back, checkpoints prune deletes it"
+_COMPLETE = "by names and sizes; slipway checkpoints verify reads the contents"
+_READ_IT = "slipway checkpoints verify compares its content"
+_COUNTED = "its place in the order of saving; no step can be read in it. Options take N as the step"
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""
 
 
 @json_object
 class StoredCheckpoint:
-    """One step of a store; `whole` says whether it can be restored, and `reason` why not."""
+    """One step of a store; `whole` says whether it can be restored, and `reason` why not.
+
+    `counted`: its step is a count of saves, because nothing tells the trainer's step. `rewritten`: the files whose
+    objects S3 got after the commit.
+    """
 
     step: int
     folder: str
@@ -41,6 +49,8 @@ class StoredCheckpoint:
     main: str
     mains: tuple[str, ...]
     others: tuple[str, ...]
+    counted: bool
+    rewritten: tuple[str, ...]
 
 
 @json_object
@@ -108,7 +118,7 @@ def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
     """One verified checkpoint, and its problems."""
     hashes = "hashes" if checkpoint.form == "agent" else "sizes; PyTorch keeps no hashes"
     state = "incomplete" if wrong else f"complete, {number_of(len(checkpoint.files), 'file')}, by {hashes}"
-    return [f"  step {checkpoint.step}: {state}", *(f"    {line}" for line in wrong)]
+    return [f"  {_place(checkpoint)}: {state}", *(f"    {line}" for line in wrong)]
 
 
 @json_object
@@ -149,6 +159,10 @@ def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequen
     return as_json(RestoreDocument(name=name, uri=uri, step=step, folder=str(folder), files=len(files), bytes=size))
 
 
+def _place(checkpoint: Checkpoint) -> str:
+    return place_text(checkpoint.step, counted=checkpoint.counted)
+
+
 def _state(checkpoint: Checkpoint) -> str:
     return "withdrawn" if checkpoint.withdrawn else "yes" if checkpoint.complete else "no"
 
@@ -164,8 +178,8 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     if not checkpoints:
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
-        Column("step", lambda checkpoint: str(checkpoint.step), "right"),
-        Column("whole", _state),
+        Column("step", lambda checkpoint: _place(checkpoint).removeprefix("step "), "right"),
+        Column("complete", _state),
         Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else "", yields=0),
         Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
         Column("own size", lambda checkpoint: size_text(checkpoint.bytes), "right"),
@@ -185,11 +199,18 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     lines += render(columns, shown, width)
     for checkpoint in shown:
         if checkpoint.reason is not None:
-            lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
-        elif checkpoint.main:
+            lines += wrapped(f"  {_place(checkpoint)}: {checkpoint.reason}", width)
+            continue
+        if checkpoint.rewritten:
+            what = first_of(checkpoint.rewritten)
+            lines += wrapped(f"  {_place(checkpoint)}: {what}: S3 got this object after the commit; {_READ_IT}", width)
+        if checkpoint.main:
             others = ", ".join(checkpoint.others)
             mains = ", ".join(checkpoint.mains or (checkpoint.main,))
-            lines += wrapped(f"  step {checkpoint.step}: {mains}, in one set with {others}", width)
+            lines += wrapped(f"  {_place(checkpoint)}: {mains}, in one set with {others}", width)
+    lines += wrapped(f"  complete: {_COMPLETE}", width)
+    if any(checkpoint.counted for checkpoint in shown):
+        lines += wrapped(f"  save N: {_COUNTED}", width)
     if any(checkpoint.withdrawn for checkpoint in shown):
         lines += wrapped(f"  withdrawn: {_WITHDRAWN}", width)
     if folded:

@@ -9,7 +9,7 @@ from launcher.answers import meter
 from launcher.answers.lines import wrapped
 from launcher.answers.report import attempt_rows, left_up_lines, stop_lines, stored_lines
 from launcher.answers.straggler import straggler_lines
-from launcher.answers.words import dollars
+from launcher.answers.words import dollars, saved_text
 from launcher.model.meter import Meter
 from launcher.model.report import Attempt, RunStatus
 from launcher.model.straggler import Straggler
@@ -51,6 +51,7 @@ class StatusDocument:
     steps: int | None
     loss: float | None
     saved_step: int | None
+    saved_is_count: bool
     checkpoints_stored: int | None
     layout: str | None
     checkpoint_troubles: tuple[str, ...]
@@ -147,7 +148,7 @@ def _progress(state: RunState, width: int) -> list[str]:
     if state.loss is not None:
         parts.append(f"loss {state.loss:.3f}")
     if state.saved_step is not None:
-        parts.append(f"saved at step {state.saved_step:,}")
+        parts.append(saved_text(state.saved_step, counted=state.saved_is_count))
     lines = [f"  {', '.join(parts)}"] if parts else []
     return lines + (wrapped(f"  warning: {state.idle_chips}", width) if state.idle_chips else [])
 

@@ -107,6 +107,15 @@ def place_instances(place: Place) -> str:
     return f"{place.nodes} × {billed_name(place)}"
 
 
+def saved_text(step: int, *, counted: bool) -> str:
+    """The newest stored checkpoint; `counted`: nothing tells its step, and `step` counts saves.
+
+    >>> saved_text(1200, counted=False), saved_text(41, counted=True)
+    ('saved at step 1,200', 'save 41 is stored')
+    """
+    return f"save {step:,} is stored" if counted else f"saved at step {step:,}"
+
+
 def interruptions(expected: float) -> str:
     """A number of expected interruptions.
 

@@ -8,6 +8,7 @@ from typing import Self
 from launcher.answers.lines import wrapped
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
+from launcher.answers.words import saved_text
 from launcher.cli import output
 from launcher.cli.confirm import confirm, refuse_without_terminal
 from launcher.cli.live import SCREEN, LiveNotifier, LiveStage
@@ -86,7 +87,7 @@ def progress_line(now: Progress, *, stepped: bool) -> str:
         if now.loss is not None:
             parts.append(f"loss {now.loss:.3f}")
     if now.saved_step is not None:
-        parts.append(f"saved at step {now.saved_step:,}")
+        parts.append(saved_text(now.saved_step, counted=now.saved_is_count))
     return "  ".join(parts) if len(parts) > 1 else ""
 
 

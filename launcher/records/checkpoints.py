@@ -20,6 +20,8 @@ class Checkpoint:
     bytes: int
     # Why it is incomplete, None if it is complete.
     reason: str | None
+    # The files whose objects S3 got after the commit; the agent writes no such object.
+    rewritten: tuple[str, ...] = ()
     # The keys that mark it as complete.
     marks: tuple[str, ...] = ()
     run: str | None = None
@@ -29,6 +31,8 @@ class Checkpoint:
     layout: str | None = None
     # The unit of `step`: step, epoch, save.
     unit: str = "step"
+    # `step` is a count of saves: nothing tells the trainer's step.
+    counted: bool = False
     # The step holds complete checkpoints of several layouts, of which this one was written last, or one that only a
     # later version of Slipway can read.
     shared: bool = False

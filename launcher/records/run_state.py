@@ -30,6 +30,8 @@ class RunState:
     steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
+    # `saved_step` counts saves: nothing tells the trainer's step.
+    saved_is_count: bool = False
     # Those of a run that submitted nothing, and their states from CloudFormation; None if it could not be queried:
     # they exist unless a user has removed them.
     stacks: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ class Reports:
 
 
 def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float | str]:
-    """The log fields of an upload."""
+    """The log fields of an upload; `counted` only if the step is a count of saves."""
     return {
         "step": manifest.step,
         "bytes": manifest.bytes,
@@ -43,4 +43,5 @@ def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float | str]
         "files": len(manifest.files),
         "seconds": manifest.seconds,
         "layout": manifest.layout or SLIPWAY,
+        **({"counted": True} if manifest.counted else {}),
     }

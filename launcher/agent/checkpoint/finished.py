@@ -30,6 +30,7 @@ class FinishedFolder:
         mains: The first of `entries`, if the others are checkpoints that are one set with them; else empty.
         folders: Its empty folders.
         in_place: The trainer wrote into files of the version before, so that it may write into these too.
+        counted: `step` is a count of saves, because neither names nor content have the trainer's step.
         inode: Inode of the first of its names: another one is another file or folder, renamed into place.
         held: Its content until it is sent; None if it is read where the trainer wrote it.
     """
@@ -47,6 +48,7 @@ class FinishedFolder:
     mains: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     in_place: bool = False
+    counted: bool = False
     inode: int = 0
     held: HeldFiles | None = field(default=None, compare=False, repr=False)
 

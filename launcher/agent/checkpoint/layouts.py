@@ -50,8 +50,8 @@ PATTERN = "pattern"
 _SELF = "self"
 _FIXED = re.compile(r"\D+(?:-v\d+)?\.\D+")
 """A name without a number; Lightning appends -v1 and so on where a name is taken."""
-_ROLES = re.compile(r"(?:last|best)(?:-v\d+)?\.\D+")
-"""The fixed names that also say which layout it is: another file may be a model that the trainer only reads."""
+_LIGHTNINGS_OWN = re.compile(r"(?:last|best)(?:-v\d+)?\.\D+|(?:[^/]*[-_])?epoch=\d+[^/]*")
+"""The names that also say which layout it is: another file may be a model that the trainer only reads."""
 _ARCHIVE_START = b"PK\3\4"
 _MOST_LISTINGS = 3
 """Of one look: no trainer saves as often as a folder can be listed."""
@@ -127,7 +127,7 @@ class Layout:
         return _saved_step(self.state, folder / name, (status.st_ino, status.st_size, status.st_mtime_ns))
 
     def is_version(self, folder: Path, name: str) -> bool:
-        """Whether a fixed name holds a checkpoint whose step nothing tells: each version of it is the next one.
+        """Whether a name holds a checkpoint whose step nothing tells: each version of it is the next one.
 
         The file of a trainer that only names its files as the framework does may have any format. A zip archive without
         its directory, which is written last, is unfinished.
@@ -135,14 +135,9 @@ class Layout:
         if self.is_counted or not self.matches(name):
             return self.is_counted and self.matches(name)
         path = folder / name
-        if not self.is_nameless or not _FIXED.fullmatch(name) or path.is_symlink():
+        if not self.is_nameless or path.is_symlink():
             return False
         return self.step_in(folder, name) is None and (path.is_dir() or _is_no_begun_archive(path))
-
-    def versions(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Those of the names that are versions, the last written first."""
-        versions = [name for name in names if self.is_version(folder, name)]
-        return sorted(versions, key=lambda name: _written_ns(folder / name), reverse=True)
 
     def is_one(self, folder: Path, name: str) -> bool:
         """Whether an entry has the kind of the layout; a link does not count because it repeats another entry."""
@@ -278,6 +273,16 @@ def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...
     return CheckpointEntry(layout=layout, step=step, names=names, root=checkpoints, entries=entries)
 
 
+def is_fixed(name: str) -> bool:
+    """Whether a name has no number, so that every save writes it again."""
+    return _FIXED.fullmatch(name) is not None
+
+
+def says_lightning(name: str) -> bool:
+    """Whether a name without a readable step is one that Lightning's callbacks give."""
+    return _LIGHTNINGS_OWN.fullmatch(name) is not None
+
+
 @functools.cache
 def table() -> tuple[Layout, ...]:
     """Every line of `layouts.csv`, in order."""
@@ -376,7 +381,7 @@ class Layouts:
         A copy of a checkpoint whose name has the step repeats it.
         """
         listed = list(paths)
-        named = [path for path in listed if not path.is_symlink() and _written_ns(path) > after_ns]
+        named = [path for path in listed if not path.is_symlink() and written_ns(path) > after_ns]
         rows = [row for row in self.rows if row.is_nameless and not row.is_counted]
         return [
             path
@@ -386,36 +391,39 @@ class Layouts:
             and not any(is_copy(path, other) for other in listed if self.step_of(other.name) is not None)
         ]
 
-    def entries_in(self, folder: Path) -> list[CheckpointEntry]:
+    def entries_in(self, folder: Path, *, doubtful: bool = False) -> list[CheckpointEntry]:
         """The entries of the checkpoint folder with checkpoint names, once for every matching line.
+
+        Of versions without a step, the last written are first. `doubtful`: also those that may be models which the
+        trainer only reads, because the layout is not known yet.
 
         A trainer may save between the listing and the comparison of a `last.ckpt` with the listed checkpoints: such a
         copy would look like a newer version. So a version is compared with a listing that follows it.
         """
-        entries = self._entries_in(folder)
+        entries = self._entries_in(folder, doubtful=doubtful)
         for _ in range(_MOST_LISTINGS):
             versions = _inodes_of_versions(folder, entries)
             if not versions:
                 break
-            entries = self._entries_in(folder)
+            entries = self._entries_in(folder, doubtful=doubtful)
             if _inodes_of_versions(folder, entries) in ({}, versions):
                 break
         return entries
 
-    def _entries_in(self, folder: Path) -> list[CheckpointEntry]:
+    def _entries_in(self, folder: Path, *, doubtful: bool) -> list[CheckpointEntry]:
         listed = self.listed(lambda below: names_in(folder, below))
         entries = []
         for row in self.rows:
             steps: dict[int, list[str]] = {}
             for name in listed:
-                counts = bool(self.key) or _ROLES.fullmatch(name) is not None
+                counts = bool(self.key) or doubtful or says_lightning(name)
                 step = UNCOUNTED if counts and row.is_version(folder, name) else row.step_in(folder, name)
                 if step is not None and row.is_one(folder, name):
                     steps.setdefault(step, []).append(name)
+            if UNCOUNTED in steps and not row.is_counted:
+                steps[UNCOUNTED].sort(key=lambda name: written_ns(folder / name), reverse=True)
             for step, names in steps.items():
                 together = [tuple(names)] if row.kind == "group" or row.is_counted else [(name,) for name in names]
-                if step == UNCOUNTED and not row.is_counted:
-                    together = [(row.versions(folder, names)[0],)]  # the others are one set with the last written
                 entries += [entry_at(row, folder, step, group) for group in together]
         return [
             entry
@@ -448,15 +456,13 @@ class Layouts:
         Until the layout is known, a bare number does not count as a checkpoint.
         """
         names: dict[str, None] = {}
-        listed = names_in(folder, "")
         for entry in self.entries_in(folder):
             if not self.key and entry.layout.names == _NUMBERS["<step>"]:
                 continue
             for name in entry.names:
                 tracker = entry.layout.tracker_of(name)
                 others = [tracker[0] if tracker else "", *entry.layout.links_of(name)]
-                versions = entry.layout.versions(folder, listed) if entry.step == UNCOUNTED else ()
-                names |= dict.fromkeys([name, *entry.entries, *others, *versions])
+                names |= dict.fromkeys([name, *entry.entries, *others])
         return [name for name in names if name and os.path.lexists(folder / name)]
 
 
@@ -478,7 +484,7 @@ def _repeats(folder: Path, entry: CheckpointEntry, entries: Iterable[CheckpointE
             continue
         if other.layout.is_nameless and not (is_version and other.step > UNCOUNTED):
             continue
-        if other.step == entry.step or _written_ns(folder / other.names[0]) >= _written_ns(path):
+        if other.step == entry.step or written_ns(folder / other.names[0]) >= written_ns(path):
             return True
         if is_version and is_copy(path, folder / other.names[0]):
             return True
@@ -495,14 +501,15 @@ def _is_no_begun_archive(path: Path) -> bool:
         return False  # the trainer replaces it
 
 
-def _written_ns(path: Path) -> int:
+def written_ns(path: Path) -> int:
+    """When a file, or an entry of a folder, was written last; 0 if it is gone."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=4096)
 def _saved_step(state: str, path: Path, _: tuple[int, ...]) -> int | None:
     """The step in a file, read once for each version of it."""
     return saved_step(state, path)

@@ -363,6 +363,7 @@ class Restore:
             layout=layout,
             unit=unit,
             mains=manifest.leading,
+            counted=manifest.counted,
         )
         row = self._row(layout, unit, finished.leading)
         write_back(row, self.checkpoints, finished.leading, finished.others)

@@ -415,6 +415,8 @@ class Resumption:
                 "reused_bytes": restored.reused_bytes,
                 "seconds": restored.seconds,
             }
+            if restored.finished.counted:
+                facts = {**facts, "counted": True}
             if restored.lacking:
                 names = ", ".join(restored.lacking)
                 reason = f"step {start.step} names {names} beside it, which neither this node nor the store has"

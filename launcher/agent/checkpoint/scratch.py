@@ -187,6 +187,7 @@ class Scratch:
             unit=finished.unit,
             main=finished.main,
             mains=finished.mains,
+            counted=finished.counted,
         )
         self._unsent.add(finished.name, entry)
         self._newest_bytes = sum(file.bytes for file in finished.files)
@@ -227,6 +228,7 @@ class Scratch:
             layout=entry.layout,
             unit=entry.unit,
             mains=entry.leading,
+            counted=entry.counted,
         )
 
     def life_of(self, finished: FinishedFolder) -> str:

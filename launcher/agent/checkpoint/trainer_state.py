@@ -28,7 +28,7 @@ HF, LIGHTNING, NEMO = "hf", "lightning", "nemo"
 _FOLDERS_SUFFIX = ".ckpt"
 """NeMo names its folders in its state as Lightning names files."""
 _MOST_BYTES = 64 * 1024 * 1024
-_MOST_BEST = 10
+MOST_BEST = 10
 """If a trainer keeps more models than this, only the best one is in the set."""
 
 
@@ -36,6 +36,11 @@ def saved_step(state: str, path: Path) -> int | None:
     """The step in a checkpoint whose name has none; None if the file is unfinished or unreadable."""
     step = _read(state, path).get("global_step")
     return step if type(step) is int and 0 <= step < 10**18 else None
+
+
+def has_end(path: Path) -> bool:
+    """Whether a checkpoint that shows its step has what its trainer writes last: DeepSpeed's folders have `latest`."""
+    return not path.is_dir() or (path / "meta.pt").is_file() or (path / "latest").is_file()
 
 
 def companions(state: str, folder: Path, name: str) -> tuple[str, ...]:
@@ -70,7 +75,7 @@ def _of_lightning(document: Mapping[str, Any]) -> Iterator[Any]:
             continue
         yield callback.get("best_model_path")
         best = callback.get("best_k_models")
-        if isinstance(best, dict) and len(best) <= _MOST_BEST:
+        if isinstance(best, dict) and len(best) <= MOST_BEST:
             yield from best
 
 
@@ -85,7 +90,12 @@ def _read(state: str, path: Path) -> Mapping[str, Any]:
 def _torch_file(state: str, path: Path) -> Path:
     if state == NEMO:
         return path / "weights" / "common.pt"
-    return path / "meta.pt" if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    # Lightning 2.6.6 strategies/deepspeed.py save_checkpoint: its state is DeepSpeed's client_state under the tag
+    # "checkpoint", in the file of every rank with ZeRO 3.
+    states = sorted((path / "checkpoint").glob("*mp_rank_00_model_states.pt"))
+    return states[0] if states else path / "meta.pt"
 
 
 def _of_torch(path: Path) -> Any:

@@ -40,6 +40,7 @@ class Unsent:
         unit: Unit of the step.
         main: The first of `entries`, if the others are checkpoints that are one set with it.
         mains: All entries from which the trainer resumes, if there are several: `main` is the first.
+        counted: `step` is a count of saves.
     """
 
     run: str
@@ -54,6 +55,7 @@ class Unsent:
     unit: str = "step"
     main: str = ""
     mains: tuple[str, ...] = ()
+    counted: bool = False
 
     @property
     def leading(self) -> tuple[str, ...]:

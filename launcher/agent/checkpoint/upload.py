@@ -99,12 +99,11 @@ class Sender:
             StoreError: the store did not accept it.
         """
         begun = time.monotonic()
-        folder, step = finished.path, finished.step
+        step = finished.step
         sent_files = self._files_to_send(finished)
         before = with_content(sent_files)
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
-        base = f"step-{step}/{self._identity.session}/{token}"
-        in_packs = groups(before)
+        base, in_packs = f"step-{step}/{self._identity.session}/{token}", groups(before)
         alone = set(before).difference(*in_packs)
         stored: list[StoredFile] = []
         with self._store.uploads() as uploads:
@@ -115,7 +114,7 @@ class Sender:
                         sent = stored[-1]
                         uploads.upload(finished.source(local), sent.key, size=local.bytes, sha256=sent.sha256)
                 for number, files in enumerate(in_packs):
-                    pack = packed(folder, files, finished.source)
+                    pack = packed(finished.path, files, finished.source)
                     stored += self._pack(uploads, pack, f"{base}-packs/{number:05}", step)
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
@@ -127,7 +126,7 @@ class Sender:
             run=self._identity.run,
             attempt=self._identity.attempt,
             step=step,
-            folder=finished.folder or folder.name,
+            folder=finished.folder or finished.path.name,
             part=self._identity.part,
             parts=self._identity.parts,
             files=tuple(sorted(stored, key=lambda file: file.path)),
@@ -145,6 +144,7 @@ class Sender:
                 if file.link
             ),
             folders=finished.folders,
+            counted=finished.counted,
         )
         return manifest, sum(file.bytes for file in stored if file.key.startswith((f"{base}/", f"{base}-packs/")))
 

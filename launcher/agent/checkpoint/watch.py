@@ -32,9 +32,17 @@ from pathlib import Path
 from launcher.agent.checkpoint.counting import Counting
 from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
-from launcher.agent.checkpoint.layouts import UNCOUNTED, CheckpointEntry, Layout, Layouts, best_models, names_in, table
+from launcher.agent.checkpoint.layouts import (
+    UNCOUNTED,
+    CheckpointEntry,
+    Layout,
+    Layouts,
+    best_models,
+    table,
+)
 from launcher.agent.checkpoint.recognition import Recognition, entries_of
-from launcher.agent.checkpoint.trainer_state import companions
+from launcher.agent.checkpoint.trainer_state import companions, has_end
+from launcher.agent.checkpoint.versions import Versions, is_version
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.node.folder_users import is_written
 from launcher.agent.node.inotify import RenameWatch
@@ -162,6 +170,7 @@ class CheckpointWatch:
         self._on_mark = on_mark
         self._counting = Counting()
         self._best: list[str] = []
+        self._versions = Versions(checkpoints, restored)
         self._restarts: list[tuple[int, int, int]] = []
         self._all_polled_at = -math.inf
         self._reported: dict[int, FinishedFolder | None] = {}
@@ -242,7 +251,9 @@ class CheckpointWatch:
         self._correct()
         self._see_the_restored()
         self._see_a_best_model(now)
-        entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._is_restored(entry)]
+        entries = self._layouts.entries_in(self._folder, doubtful=True)
+        every = [entry for entry in entries if not self._is_restored(entry)]
+        entries = self._versions.without_older(every)
         present = {_key(entry) for entry in entries}
         self._candidates = {key: candidate for key, candidate in self._candidates.items() if key in present}
         if self._lead is not None and not self._layouts.key and not last:
@@ -261,8 +272,10 @@ class CheckpointWatch:
             folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
                 continue
-            self._decide(entry.layout)
             ended = self._candidates.pop(_key(entry)).since
+            if is_version(entry) and not self._versions.add(entry, every, known=bool(self._layouts.key)):
+                continue
+            self._decide(entry.layout)
             folder = replace(folder, write_s=max(0.0, ended - begun.get(folder.name, now)))
             self._reported[entry.step] = folder
             finished.append(folder)
@@ -280,14 +293,15 @@ class CheckpointWatch:
 
     def _is_closed(self, entry: CheckpointEntry) -> bool:
         """Whether a fixed name may count by quiet in a run whose others are marked: no process writes it."""
-        return entry.step == UNCOUNTED and not entry.layout.is_counted and not is_written(self._folder / entry.names[0])
+        return is_version(entry) and not is_written(self._folder / entry.names[0])
 
     def _is_reported(self, entry: CheckpointEntry) -> bool:
-        """Whether a checkpoint was reported; of fixed names, the last version, as long as it is as it was."""
-        if entry.step not in self._reported:
-            return False
-        reported = self._reported[entry.step]
-        return entry.step != UNCOUNTED or reported is None or reported.leading == entry.names
+        """Whether a checkpoint was reported; without a step, this version of it, or a later one."""
+        if is_version(entry):
+            return self._versions.has(entry)
+        reported = self._reported.get(entry.step)
+        is_same = entry.step != UNCOUNTED or reported is None or reported.leading == entry.names
+        return entry.step in self._reported and is_same
 
     def _in_order(self, finished: list[FinishedFolder]) -> list[FinishedFolder]:
         """The finished checkpoints in the order in which they were saved, each with its place."""
@@ -298,7 +312,7 @@ class CheckpointWatch:
             place = self._counting.place(folder)
             if self._counting.restarted:
                 self._restarts.append((folder.step, newest, place))
-            placed.append(replace(folder, step=place))
+            placed.append(replace(folder, step=place, counted=folder.step == UNCOUNTED))
             self._reported[folder.step] = placed[-1]
         return sorted(placed, key=lambda folder: folder.step)
 
@@ -372,9 +386,9 @@ class CheckpointWatch:
 
     def _with_its_set(self, finished: FinishedFolder, entry: CheckpointEntry) -> FinishedFolder:
         best = best_models(entry.layout, self._folder, entry.step) if self._lead is None else ()
-        if entry.step == UNCOUNTED and not entry.layout.is_counted:
-            best = tuple(entry.layout.versions(self._folder, names_in(self._folder, "")))
-        return with_others(finished, (*companions(entry.layout.state, self._folder, finished.name), *best))
+        named = companions(entry.layout.state, self._folder, finished.name)
+        kept = self._versions.kept_beside(entry.layout, finished.name) if self._lead is None else ()
+        return with_others(finished, (*named, *best, *kept))
 
     def _evidence(
         self, entry: CheckpointEntry, inside: Survey, renamed: frozenset[str]
@@ -385,7 +399,7 @@ class CheckpointWatch:
         """
         by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
         by_name = by_name and (self._marked or not self._is_doubtful(entry))
-        has_step = entry.step != UNCOUNTED
+        has_step = entry.step != UNCOUNTED and has_end(self._folder / entry.names[0])
         proven = entry.layout.is_nameless and (has_step or are_archives(entry.root, inside.files))
         guessed = not (by_name or proven or any(file.path == DONE_NAME for file in inside.files))
         alone = by_name and len(entry.names) == 1
@@ -479,6 +493,7 @@ class CheckpointWatch:
     def _await_again(self, folder: FinishedFolder, current: Survey, now: float) -> None:
         """Inspect a reported checkpoint again: what it is now is a new version of it."""
         self._reported = {step: one for step, one in self._reported.items() if one is not folder}
+        self._versions.forget(folder, current)
         rows = [row for row in self._layouts.rows if row.matches(folder.name)]
         alone = folder.main and (folder.path / folder.name).is_dir() and not any(row.kind == "group" for row in rows)
         key = folder.name, folder.name if alone else folder.folder

@@ -222,6 +222,8 @@ def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
     kind = event.get("event")
     if kind == "restored":
         return replace(attempt, resumed_from_step=int(event["step"]))
+    if event.get("counted"):
+        return attempt  # its step is a count of saves
     if kind in ("attempt-progress", "checkpoint-uploaded"):
         return replace(attempt, last_step=max(int(event["step"]), attempt.last_step or 0))
     if kind in ENDINGS:

@@ -147,7 +147,7 @@ def _agent_checkpoint(
     store: Objects, bare: Checkpoint, sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
     """A step with the agent's manifest; of several the complete one written last by S3's clock, else the first."""
-    checkpoints = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
+    checkpoints = [(written[key], _by_manifest(store, bare, key, sizes, written)) for key in bare.marks]
     wholes = [
         (moment, checkpoint.written_at or "", checkpoint) for moment, checkpoint in checkpoints if checkpoint.complete
     ]
@@ -165,7 +165,9 @@ def _kind(checkpoint: Checkpoint) -> tuple[str | None, ...]:
     return checkpoint.form, checkpoint.layout, checkpoint.unit
 
 
-def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int]) -> Checkpoint:
+def _by_manifest(
+    store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int], written: Mapping[str, datetime]
+) -> Checkpoint:
     try:
         manifest = parse(store.read(key).decode("utf-8", errors="replace"))
     except LaterManifestError as problem:
@@ -181,11 +183,13 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
         folder=manifest.folder,
         files=manifest.files,
         reason=reason,
+        rewritten=tuple(file.path for file in manifest.files if written.get(file.key, written[key]) > written[key]),
         run=manifest.run,
         attempt=manifest.attempt,
         written_at=manifest.written_at,
         layout=manifest.layout or SLIPWAY,
         unit=manifest.unit,
+        counted=manifest.counted,
         main=manifest.main,
         others=manifest.others,
         mains=manifest.mains,

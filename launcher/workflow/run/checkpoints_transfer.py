@@ -73,14 +73,16 @@ def restore(
 ) -> Path:
     """Download a checkpoint to a folder of its name below `target`, completely or not at all.
 
-    A checkpoint without its own folder, of files directly in the checkpoint folder, gets `step-N` (or `epoch-N`).
+    A checkpoint without its own folder, of files directly in the checkpoint folder, gets `step-N` (or `epoch-N`,
+    `save-N`).
     `node`: which node's file to take, if several nodes stored a file of the same name. `older`: the step to name if the
     checkpoint is damaged.
 
     Raises:
         ImpossibleError: the folder exists, cannot be written, or the checkpoint differs from its manifest.
     """
-    place = target / (f"{checkpoint.unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
+    unit = "save" if checkpoint.counted else checkpoint.unit
+    place = target / (f"{unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
     if os.path.lexists(place):
         raise ImpossibleError(f"{place} exists already", hint="name another folder with -o")
     files, links = entries_for(checkpoint.files, node), entries_for(checkpoint.links, node)

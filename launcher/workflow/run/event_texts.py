@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from launcher.agent.manifest import place_text
 from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
@@ -75,7 +76,8 @@ def _restored(event: dict[str, object]) -> str:
     if event.get("source") == "own":
         return f" starts with step {event['step']} as the newest checkpoint: {event.get('reason')}"
     origin = "found on its node" if event.get("source") == "node" else "restored from S3"
-    return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
+    place = place_text(int(str(event["step"])), counted=bool(event.get("counted")))
+    return f" resumes from {place}, {origin} ({event['bytes']:,} bytes)"
 
 
 def _files(event: dict[str, object]) -> str:

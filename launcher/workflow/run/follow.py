@@ -30,7 +30,10 @@ STATUS_OF_ENDING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of a job at one moment; `steps` is the planned number of steps, if the trainer reports it."""
+    """The state of a job at one moment; `steps` is the planned number of steps, if the trainer reports it.
+
+    `saved_is_count`: nothing tells the trainer's step, and `saved_step` counts saves.
+    """
 
     attempt: int
     step: int | None
@@ -38,6 +41,7 @@ class Progress:
     loss: float | None
     saved_step: int | None
     elapsed_s: float
+    saved_is_count: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,7 @@ class Follower:
     steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
+    saved_is_count: bool = False
     written: bool = False
     ending: str | None = None
     started: float = field(default_factory=time.monotonic)
@@ -119,7 +124,7 @@ class Follower:
             self.listeners.command_started()
         elif kind == "checkpoint-uploaded":
             first = self.saved_step is None
-            self.saved_step = int(event["step"])
+            self.saved_step, self.saved_is_count = int(event["step"]), bool(event.get("counted"))
             if first:
                 self.listeners.first_checkpoint()
         elif kind == "checkpoint-written" and not self.written:
@@ -133,7 +138,8 @@ class Follower:
         self.listeners.event(event)
 
     def _record_last_step(self, step: int | None) -> None:
-        steps = [number for number in (step, self.saved_step) if number is not None]
+        saved_step = None if self.saved_is_count else self.saved_step
+        steps = [number for number in (step, saved_step) if number is not None]
         if steps:
             self._store({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
 
@@ -176,6 +182,7 @@ class Follower:
                     loss=self.loss,
                     saved_step=self.saved_step,
                     elapsed_s=elapsed,
+                    saved_is_count=self.saved_is_count,
                 )
             )
 

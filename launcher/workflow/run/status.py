@@ -305,7 +305,8 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     """A run with the data of its agent and its trainer, as far as copied into its folder."""
     place = folder.path / JOB_FOLDER
     events, metric = read_events(place / EVENTS), _last_metric(place)
-    saved = [int(event["step"]) for event in events if event.get("event") == "checkpoint-uploaded"]
+    uploaded = [event for event in events if event.get("event") == "checkpoint-uploaded"]
+    saved = max(uploaded, key=lambda event: int(event["step"]), default=None)
     step, report = metric.get("step"), known.report
     if report is not None and report.stored is not None:
         report = replace(report, stored=stored_checkpoints(events))
@@ -316,7 +317,8 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
         step=step,
         steps=metric.get("steps"),
         loss=metric.get("loss"),
-        saved_step=max(saved, default=None),
+        saved_step=None if saved is None else int(saved["step"]),
+        saved_is_count=saved is not None and bool(saved.get("counted")),
         idle_chips=_idle_chips(events),
     )
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from launcher.answers.checkpoints import page
 from launcher.workflow.run.checkpoints import survey
 from tests.plans import ROOT
 from tests.sandbox.agent.kept import is_hashed
@@ -40,6 +41,21 @@ if not files:
     time.sleep(120)
 """
 """A trainer that names its files as Lightning's callbacks do and writes them in place, in a format without a step."""
+PLAIN_EPOCHS = """
+import os, sys, time
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+files = {path.name: path.read_text() for path in sorted(folder.glob("*.ckpt"))}
+print(Path(os.environ["SLIPWAY_RESUME_FILE"] or "none").name, files, flush=True)
+if not files:
+    for epoch in range(3):
+        (folder / f"epoch={epoch}.ckpt").write_text(f"state {epoch}")
+        time.sleep(12)
+        if epoch == 1:
+            (folder / "epoch=1.ckpt").unlink()
+    time.sleep(120)
+"""
+"""A trainer that keeps its best epoch, the first, and the newest one, in a format without a step."""
 BEST_AND_LAST = (
     FAKE_LIGHTNING
     + """
@@ -72,10 +88,30 @@ class TestLightning:
         agent.kill()
         agent.wait()
         (newest, *_) = survey(objects)
-        assert (newest.step, newest.main, newest.others) == (41, "last.ckpt", ("best.ckpt",))
+        assert (newest.step, newest.main, newest.counted) == (41, "last.ckpt", True)
+        assert newest.others == ("best.ckpt", "epoch=3-step=40.ckpt")
         assert resumed(node, PLAIN_NAMES) == (
-            "last.ckpt {'best.ckpt': 'best of step 40', 'last.ckpt': 'state of step 45'}"
+            "last.ckpt {'best.ckpt': 'best of step 40', 'epoch=3-step=40.ckpt': 'state of step 40', "
+            "'last.ckpt': 'state of step 45'}"
         )
+
+    def test_epochs_of_any_format_are_stored_in_order_of_saving_and_listed_as_saves(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", PLAIN_EPOCHS))
+        agent = node.start()
+        node.wait_until(lambda: 3 in node.steps("checkpoint-uploaded"))
+        agent.kill()
+        agent.wait()
+        assert [(event["step"], event["counted"]) for event in node.events("checkpoint-uploaded")] == [
+            (1, True),
+            (2, True),
+            (3, True),
+        ]
+        (newest, *_) = survey(objects)
+        assert (newest.step, newest.counted, newest.main, newest.others) == (3, True, "epoch=2.ckpt", ("epoch=0.ckpt",))
+        listed = page("s3://store", survey(objects), 100)
+        assert "  save 3: epoch=2.ckpt, in one set with epoch=0.ckpt" in listed
+        assert resumed(node, PLAIN_EPOCHS) == "epoch=2.ckpt {'epoch=0.ckpt': 'state 0', 'epoch=2.ckpt': 'state 2'}"
+        assert node.events("restored")[-1]["counted"]
 
     def test_separate_last_checkpoint_restored_with_best(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", BEST_AND_LAST))

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -130,8 +131,11 @@ def test_store_without_checkpoints_has_message(checkpoints_command, s3):
 def test_changed_byte_found_only_by_verify_and_restore(run_agent, checkpoints_command, s3, tmp_path):
     run_agent(2)
     assert checkpoints_command("verify", URI, "--all")[0] == 0
+    time.sleep(1.1)  # S3's times are whole seconds
     spoil(s3, data_of(s3, 2), lambda body: body[:-1] + bytes([body[-1] ^ 1]))
-    assert json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"][0]["whole"]
+    listed = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
+    assert [(one["step"], one["whole"], one["rewritten"]) for one in listed] == [(2, True, ["data"]), (1, True, [])]
+    assert "step 2: data: S3 got this object after the commit" in checkpoints_command("list", URI)[1]
     code, out, err = checkpoints_command("verify", URI, "--all")
     assert (code, "data has SHA-256" in out, "step 1: complete, 2 files, by hashes" in out) == (5, True, True)
     assert "incomplete or damaged: step 2" in err

@@ -1,5 +1,6 @@
 """Files of any format that are named as Lightning's callbacks name the last and the best."""
 
+import os
 import pickle
 import time
 import zipfile
@@ -89,12 +90,12 @@ class TestFixedNamesWithoutReadableStep:
     def test_other_fixed_names_are_one_set_with_last_written(self, tmp_path, epoch_stored):
         (tmp_path / "best-v1.ckpt").write_text("the best")
         epoch_stored.poll(20)
-        assert [folder.names for folder in epoch_stored.poll(30)] == [("best-v1.ckpt",)]
+        assert [folder.names for folder in epoch_stored.poll(30)] == [("best-v1.ckpt", "epoch=3-step=40.ckpt")]
         time.sleep(0.02)
         (tmp_path / "last.ckpt").write_text("state of step 45")
         epoch_stored.poll(40)
         (last,) = epoch_stored.poll(50)
-        assert (last.step, last.main, last.others) == (42, "last.ckpt", ("best-v1.ckpt",))
+        assert (last.step, last.main, last.others) == (42, "last.ckpt", ("best-v1.ckpt", "epoch=3-step=40.ckpt"))
         assert epoch_stored.poll(51) == []
 
     def test_best_rewritten_after_restore_is_next_version(self, tmp_path):
@@ -151,7 +152,7 @@ class TestFixedNamesWithoutReadableStep:
         )
 
     def test_last_file_alone_is_checkpoint_and_model_alone_is_reported(self, tmp_path, messages):
-        for name, expected in (("last.ckpt", [1]), ("model.ckpt", [])):
+        for name, expected in (("last.ckpt", [1]), ("epoch=0.ckpt", [1]), ("model.ckpt", [])):
             folder = tmp_path / name.partition(".")[0]
             folder.mkdir()
             watch = CheckpointWatch(folder, interval_s=30, on_trouble=lambda *one: messages.append(one))
@@ -161,6 +162,127 @@ class TestFixedNamesWithoutReadableStep:
             watch.settle(100, clean=False)
         ((_, reason),) = messages
         assert reason.startswith("no file is recognised as a checkpoint, so none is stored: model.ckpt; ")
+
+    @pytest.mark.parametrize(
+        "names", [("model.ckpt", "model.ckpt", "model.ckpt"), ("model_100.ckpt", "model_200.ckpt", "model_300.ckpt")]
+    )
+    def test_model_that_is_saved_again_is_a_checkpoint_from_then_on(self, tmp_path, names):
+        watch = CheckpointWatch(tmp_path)
+        stored = []
+        for number, name in enumerate(names):
+            (tmp_path / name).write_text("weights" + "!" * number)
+            stored += watch.poll(20 * number) + watch.poll(20 * number + 10)
+        assert [(folder.name, folder.step) for folder in stored] == [(names[1], 1), (names[2], 2)]
+
+    def test_model_that_the_trainer_only_reads_hides_no_other_layout(self, tmp_path):
+        watch = CheckpointWatch(tmp_path)
+        (tmp_path / "model.ckpt").write_text("pretrained weights")
+        assert watch.poll(0) + watch.poll(30) == []
+        (tmp_path / "step-5").mkdir()
+        (tmp_path / "step-5" / "weights").write_text("state of step 5")
+        watch.poll(40)
+        assert [(folder.name, folder.layout) for folder in watch.poll(50)] == [("step-5", "slipway")]
+
+
+def write_in(folder, name, content):
+    time.sleep(0.02)
+    (folder / name).write_text(content)
+
+
+class TestNumberedNamesWithoutReadableStep:
+    def stored(self, watch, now):
+        return watch.poll(now) + watch.poll(now + 10)
+
+    def test_each_file_is_the_next_checkpoint_in_order_of_saving(self, tmp_path, epoch_stored, messages):
+        found = []
+        for now, name in ((20, "epoch=5.ckpt"), (40, "epoch=4-val=0.2.ckpt"), (60, "epoch=6.ckpt")):
+            write_in(tmp_path, name, f"state of {name}")
+            found += self.stored(epoch_stored, now)
+        assert [(folder.main or folder.name, folder.step) for folder in found] == [
+            ("epoch=5.ckpt", 41),
+            ("epoch=4-val=0.2.ckpt", 42),
+            ("epoch=6.ckpt", 43),
+        ]
+        assert epoch_stored.poll(200) + epoch_stored.settle(300, clean=True) == []
+        assert messages == []
+
+    def test_older_file_is_not_newest_again_when_the_newest_is_removed(self, tmp_path, epoch_stored):
+        for now, name in ((20, "epoch=4.ckpt"), (40, "epoch=5.ckpt")):
+            write_in(tmp_path, name, f"state of {name}")
+            self.stored(epoch_stored, now)
+        (tmp_path / "epoch=5.ckpt").unlink()
+        assert self.stored(epoch_stored, 60) + epoch_stored.settle(80, clean=True) == []
+
+    def test_two_files_at_once_are_one_checkpoint_the_later_one(self, tmp_path, epoch_stored):
+        for name in ("epoch=5.ckpt", "epoch=4.ckpt"):
+            write_in(tmp_path, name, f"state of {name}")
+        assert [folder.name for folder in self.stored(epoch_stored, 20)] == ["epoch=4.ckpt"]
+        assert epoch_stored.poll(100) == []
+
+    def test_finished_file_is_stored_while_the_next_is_written(self, tmp_path, epoch_stored):
+        write_in(tmp_path, "epoch=4.ckpt", "state")
+        epoch_stored.poll(20)
+        write_in(tmp_path, "epoch=5.ckpt", "half")
+        assert [folder.name for folder in epoch_stored.poll(30)] == ["epoch=4.ckpt"]
+        write_in(tmp_path, "epoch=5.ckpt", "whole state")
+        epoch_stored.poll(31)
+        assert [folder.name for folder in epoch_stored.poll(41)] == ["epoch=5.ckpt"]
+
+    def test_version_after_a_restored_file_is_next(self, tmp_path):
+        write_in(tmp_path, "epoch=4.ckpt", "restored")
+        files = local_files(tmp_path, ("epoch=4.ckpt",))
+        restored = FinishedFolder(
+            step=7, path=tmp_path, files=files, folder=".", entries=("epoch=4.ckpt",), layout="lightning"
+        )
+        watch = CheckpointWatch(tmp_path, layouts=Layouts().only("lightning/step"), restored=restored)
+        write_in(tmp_path, "epoch=5.ckpt", "state")
+        (folder,) = self.stored(watch, 0)
+        assert (folder.main, folder.others, folder.step) == ("epoch=5.ckpt", ("epoch=4.ckpt",), 8)
+
+    def test_rewrite_with_same_size_and_times_is_next_version(self, tmp_path, epoch_stored):
+        path = tmp_path / "epoch=4.ckpt"
+        write_in(tmp_path, path.name, "state 1")
+        (first,) = self.stored(epoch_stored, 20)
+        status = path.stat()
+        path.write_text("state 2")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        (second,) = self.stored(epoch_stored, 40)
+        assert (first.step, second.step) == (41, 42)
+
+    def test_trainer_that_removes_keeps_its_best_in_the_set_and_one_that_keeps_all_does_not(self, tmp_path):
+        sets = {}
+        for keeps in (2, 100):
+            folder = tmp_path / str(keeps)
+            folder.mkdir()
+            watch = CheckpointWatch(folder)
+            for number in range(5):
+                write_in(folder, f"epoch={number}-step={number}0.ckpt", f"of no known format, {number}")
+                if number > keeps:
+                    (folder / f"epoch={number - keeps}-step={number - keeps}0.ckpt").unlink()
+                (stored,) = self.stored(watch, 20 * number)
+            sets[keeps] = stored.others
+        assert sets == {2: ("epoch=0-step=00.ckpt", "epoch=3-step=30.ckpt"), 100: ()}
+
+
+def deepspeed_checkpoint(path, step, best):
+    """A checkpoint as Lightning's DeepSpeedStrategy has DeepSpeed write it, without weights."""
+    (path / "checkpoint").mkdir(parents=True)
+    state = {"module": {}, "global_step": step, "callbacks": {"ModelCheckpoint": {"best_model_path": str(best)}}}
+    with zipfile.ZipFile(path / "checkpoint" / "mp_rank_00_model_states.pt", "w") as archive:
+        archive.writestr("mp_rank_00_model_states/data.pkl", pickle.dumps(state, protocol=2))
+    (path / "checkpoint" / "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt").write_text("shard")
+
+
+def test_step_and_best_of_lightnings_deepspeed_folder_are_read_once_it_has_latest(tmp_path):
+    watch = CheckpointWatch(tmp_path)
+    for step, name in ((40, "epoch=0.ckpt"), (80, "last.ckpt")):
+        deepspeed_checkpoint(tmp_path / name, step, tmp_path / "epoch=0.ckpt")
+        assert watch.poll(step) + watch.poll(step + 3) == []
+        (tmp_path / name / "latest").write_text("checkpoint")
+        watch.poll(step + 4)
+        (stored,) = watch.poll(step + 7)
+        assert (stored.step, stored.main or stored.name) == (step, name)
+    assert stored.others == ("epoch=0.ckpt",)
 
 
 @pytest.mark.parametrize("saves", [2, 3])

@@ -462,7 +462,7 @@ class TestNothingPassesInSilence:
         (tmp_path / "epoch=0-step=10.ckpt").write_text("the best")
         watch.poll(0)
         assert [folder.step for folder in watch.poll(20)] == [10]
-        (tmp_path / "epoch=2.ckpt").write_text("of step 20, in no format that has a step")
+        (tmp_path / "epoch=2.ckpt").write_bytes(b"PK\3\4 an archive of step 20 whose writer has not come to its end")
         watch.poll(30)
         watch.poll(80)
         assert messages == []
