@@ -184,12 +184,13 @@ class Manifest:
         packs: dict[str, int] = {}
         for file in self.files:
             size = sizes.get(file.key)
+            name = file.path if self.parts == 1 else f"{file.path} of node {file.part}"
             if size is None:
-                return f"{file.path} is missing"
+                return f"{name} is missing"
             if file.offset is not None:
                 packs[file.key] = max(file.offset + file.bytes, packs.get(file.key, 0))
             elif size != file.bytes:
-                return f"{file.path} has {size} bytes instead of {file.bytes}"
+                return f"{name} has {size} bytes instead of {file.bytes}"
         for key, size in packs.items():
             if sizes[key] != size:
                 return f"the pack {key} has {sizes[key]} bytes instead of {size}"

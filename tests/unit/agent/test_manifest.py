@@ -33,6 +33,17 @@ def test_manifest_written_as_json_is_parsed_equal():
     assert manifest().bytes == 13
 
 
+def test_count_of_saves_has_a_schema_of_its_own():
+    counted = manifest(counted=True, layout="lightning", folder=".", main="last.ckpt", others=("best.ckpt",))
+    document = json.loads(counted.to_json())
+    assert (document["schema"], document["counted"]) == ("slipway.checkpoint/6", True)
+    assert parse(counted.to_json()) == counted
+    assert "counted" not in json.loads(manifest().to_json())
+    for changed in (document | {"schema": "slipway.checkpoint/5"}, document | {"counted": False}):
+        with pytest.raises(ManifestError, match="counts saves"):
+            parse(json.dumps(changed))
+
+
 class TestWhole:
     def test_objects_of_the_listed_size_are_complete(self):
         sizes = {file.key: file.bytes for file in manifest().files}
@@ -41,6 +52,14 @@ class TestWhole:
     def test_missing_object_is_named(self):
         sizes = {manifest().files[0].key: 10}
         assert manifest().missing(sizes) == "sub/b.json is missing"
+
+    def test_one_missing_file_of_one_node_is_named_with_the_node(self):
+        both = [stored(path, part=part) for part in (0, 1) for path in ("model.npz", "rng.pt")]
+        whole = manifest(files=tuple(both), parts=2)
+        sizes = {file.key: file.bytes for file in both}
+        assert whole.missing(sizes) is None
+        del sizes[both[3].key]
+        assert whole.missing(sizes) == "rng.pt of node 1 is missing"
 
     def test_short_object_is_named_with_both_sizes(self):
         sizes = {file.key: file.bytes for file in manifest().files} | {manifest().files[0].key: 9}
