@@ -209,6 +209,14 @@ def _silence() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _refused(problem: SlipwayError) -> int:
+    cause = problem.__cause__
+    if isinstance(cause, FileNotFoundError) and not _has_folder():
+        return _refused_by_system(cause)
+    output.refusal(problem)
+    return problem.exit_code
+
+
 def _refused_by_system(problem: OSError) -> int:
     if isinstance(problem, FileNotFoundError) and not _has_folder():
         place = os.environ.get("PWD", "its path is not known")
@@ -297,8 +305,7 @@ def main() -> None:
         output.refusal(answer, sign="")
         code = answer.exit_code
     except SlipwayError as problem:
-        output.refusal(problem)
-        code = problem.exit_code
+        code = _refused(problem)
     except _USAGE_ERROR as problem:
         code = _report_usage_error(problem)
     except (typer.Abort, KeyboardInterrupt):

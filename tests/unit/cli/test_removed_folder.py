@@ -10,7 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("words", [("runs",), ("plan", "plan.yaml"), ("status", "x"), ("ledger",)])
+@pytest.mark.parametrize(
+    "words",
+    [("runs",), ("plan", "plan.yaml"), ("status", "x"), ("ledger",), ("config", "show", "plan.yaml"), ("init",)],
+)
 def test_command_in_removed_folder_refused_with_folder_name(tmp_path, words):
     place = tmp_path / "work"
     place.mkdir()
