@@ -178,7 +178,8 @@ def job_manifests(
         log_pattern=LOG_PATTERN,
         hung_s=math.ceil(plan.request.guardrails.hung_minutes * 60) or None,
     )
-    lost = tuple(document_findings(safe_yaml.documents(text), facts.efa_interfaces, where="templates/kubernetes"))
+    needed, documents = facts.required_efa(plan.place.nodes), safe_yaml.documents(text)
+    lost = tuple(document_findings(documents, needed, where="templates/kubernetes"))
     if lost:
         raise ImpossibleError(f"{plan.name}: its pods would have no EFA", findings=lost)
     return rendered("kubernetes/namespace.yaml.j2", plan=plan, **place), text

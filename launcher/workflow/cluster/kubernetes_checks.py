@@ -141,8 +141,8 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
     resource = pod.resource_name(facts)
     if resource is not None:
         devices[resource] = facts.accelerators
-    if facts.efa_interfaces:
-        devices[EFA] = facts.efa_interfaces
+    if interfaces := facts.required_efa(plan.place.nodes):
+        devices[EFA] = interfaces
     for name, count in devices.items():
         requirement = f"each node shows {count} x {name}"
         less = short(nodes, name, count)
@@ -156,7 +156,11 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
             why = ": pods would use TCP instead of EFA" if name == EFA else ""
             got = f"{', '.join(less[:_MAX_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
             yield failed("node devices", requirement, got, _PLUGINS[name])
-    if pod.huge_pages_mib(facts) and all(node.allocatable.get(HUGE_PAGES, "0") == "0" for node in nodes):
+    if (
+        EFA in devices
+        and pod.huge_pages_mib(facts)
+        and all(node.allocatable.get(HUGE_PAGES, "0") == "0" for node in nodes)
+    ):
         fix = "use EKS's accelerated images, or set vm.nr_hugepages=5128 on the nodes before the kubelet starts"
         yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
 

@@ -51,7 +51,7 @@ def test_job_for_an_existing_cluster_passes_the_schema_and_selects_the_type(cata
         kubernetes_validate.validate(pod, version, strict=True)
         limits = pod["spec"]["containers"][0]["resources"]["limits"]
         facts = catalog.instance_types[plan.place.instance_type]
-        assert limits["vpc.amazonaws.com/efa"] == str(facts.efa_interfaces)
+        assert int(limits.get("vpc.amazonaws.com/efa", 0)) == facts.required_efa(plan.place.nodes)
         assert pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] == billed_name(plan.place)
     assert job["metadata"]["namespace"] != "default"
 
