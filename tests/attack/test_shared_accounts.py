@@ -33,14 +33,12 @@ REGION = "us-east-1"
 TRAINING = "slipway-demo-training"
 
 
-@pytest.fixture(scope="module")
-def account(tmp_path_factory):
+@pytest.fixture
+def account(tmp_path_factory, monkeypatch):
     """A sandbox that stays, as both people have it; its region is not bootstrapped."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     yield Sandbox.attached(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
     running_sandbox.stop(os.environ)
-    patch.undo()
 
 
 @pytest.fixture
@@ -86,6 +84,16 @@ def test_followed_job_ends_with_exit_6_when_another_terminal_removes_the_cluster
         until(watch.ended)
     assert raised.value.exit_code == 6
     assert not [line for line in messages if "continues" in line]
+
+
+def test_followed_job_ends_with_exit_6_when_another_terminal_stops_the_sandbox(followed):
+    watch, messages = followed
+    code, out, err = commands.run("sandbox", "stop", "--yes")
+    assert code == 0, out + err
+    with pytest.raises(ClusterRemovedError, match="the sandbox of cluster demo has ended: job") as raised:
+        until(watch.ended)
+    assert raised.value.exit_code == 6
+    assert not messages
 
 
 class TestTwoFirstLaunches:

@@ -147,6 +147,9 @@ def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
         stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
         pods = head_node.kind is not None
         exists = eks.describe(session, str(head_node.host)) is not None if pods else stack is not None
+    except SchedulerEndedError:
+        # The sandbox of a launch has no mark, and ends with the launch.
+        return f"the sandbox of {cluster} has ended" if head_node.instance else ""
     except SlipwayError:
         return ""
     if stack is not None and stack.status.startswith(_REMOVAL):
