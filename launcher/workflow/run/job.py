@@ -39,7 +39,7 @@ from launcher.workflow.run.follow import Follower, Listeners, StopCondition
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.relaunch import prefix_suffix, put_below
-from launcher.workflow.run.submission_watch import JobCancelledError, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import ClusterRemovedError, JobCancelledError, Mirror, RemoteWatch
 
 
 def waits_s(plan: Plan) -> float:
@@ -200,6 +200,9 @@ class Job:
                 except JobCancelledError:
                     # Kubernetes does not remember a cancelled job.
                     replace(submission, cancelled=True).write(self.folder)
+                    raise
+                except ClusterRemovedError:
+                    log.facts = watch.facts
                     raise
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status

@@ -5,7 +5,8 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -319,10 +320,19 @@ class RemoteWatch:
 
     def _refuse_if_removed(self, problem: SlipwayError) -> None:
         if removal := self.removed():
+            self.facts = _lost(self.facts)
             raise ClusterRemovedError(
                 f"{removal}: job {self.job.job} has ended with it",
                 hint="slipway report NAME shows the run; slipway launch FILE goes on from its newest stored checkpoint",
             ) from problem
+
+
+def _lost(facts: JobFacts | None) -> JobFacts | None:
+    """The last facts of a job whose cluster was removed: its attempt ended with the nodes."""
+    if facts is None or facts.attempt is None:
+        return facts
+    attempt = replace(facts.attempt, ended_at=datetime.now(UTC), node_lost=True)
+    return replace(facts, state=JobState.FAILED, attempt=attempt)
 
 
 def ending(folder: Path) -> str | None:

@@ -1,12 +1,18 @@
 """A launch that follows a cluster which someone removes: it ends, and counts no more dollars."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.report import EndedBy
 from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.workflow.history.attempts import attempts, closed
 from launcher.workflow.run.submission_watch import REMOVED_AGAIN_S, ClusterRemovedError, Mirror, RemoteWatch
 
-RUNNING = JobFacts(state=JobState.RUNNING, word="RUNNING", reason="", restarts=0, nodes=("n1",), attempt=None)
+BEGAN = datetime(2026, 11, 28, 3, tzinfo=UTC)
+ATTEMPT = Attempt(number=1, started_at=BEGAN, ended_at=None, exit_code=None, signal=0, nodes=("n1",))
+RUNNING = JobFacts(state=JobState.RUNNING, word="RUNNING", reason="", restarts=0, nodes=("n1",), attempt=ATTEMPT)
 GONE = "cluster tiny is being removed since 2026-11-28 04:00 UTC (DELETE_IN_PROGRESS)"
 
 
@@ -52,6 +58,9 @@ def test_cluster_removed_at_first_silence_ends_launch_with_6(followed, problem):
         watch.ended()
     assert raised.value.exit_code == 6
     assert not [line for line in messages if "continues" in line]
+    (ended,) = closed(attempts([{"event": "attempt-started", "attempt": 1, "time": BEGAN.isoformat()}]), watch.facts)
+    assert ended.ended_by is EndedBy.NODE_LOST
+    assert ended.ended_at > BEGAN
 
 
 def test_cluster_removed_during_silence_ends_launch(followed):
