@@ -1,5 +1,7 @@
 """`slipway compare`: one job on every accelerator, GPU against Trainium including the port, and a verdict."""
 
+from typing import Annotated
+
 import typer
 
 from launcher.cli import options, output
@@ -17,7 +19,10 @@ def compare(
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
-    despite_verdict: options.DespiteVerdict = False,
+    despite_verdict: Annotated[
+        bool,
+        typer.Option("--despite-verdict", help="Recommend a port to software without support too, if it is cheaper."),
+    ] = False,
     live: options.Live = False,
     html: options.Html = None,
     show: options.Open = False,
