@@ -200,7 +200,7 @@ def _with_meter(
 
 
 def _ended_state(name: str, folder: RunFolder) -> RunState:
-    has = (folder.path / "report.json").is_file()
+    has = (folder.path / "report.json").exists()  # also a pipe or device, which is no report
     report = stored_report(folder) if has else None
     command = read_command(folder)
     # Of a sandbox nothing is in an account, and nothing is billed.

@@ -1,6 +1,7 @@
 """status, cancel, logs and checkpoints on run folders, without a request to a cluster."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -169,6 +170,14 @@ def test_damaged_submission_record_is_reported(empty_run, slipway, text):
     code, out, err = slipway("status", "tiny")
     assert (code, out, "submission.json" in err) == (2, "", True)
     assert "internal" not in err
+
+
+@pytest.mark.parametrize("command", ["status", "report"])
+def test_pipe_in_the_place_of_a_report_is_reported(empty_run, slipway, command):
+    os.mkfifo(empty_run.path / "report.json")
+    code, out, err = slipway(command, "tiny")
+    assert (code, out) == (2, "")
+    assert "report.json: " in err
 
 
 def test_cancel_without_terminal_requires_yes(empty_run, slipway):
