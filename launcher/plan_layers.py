@@ -345,7 +345,7 @@ def settings_layer(settings: tuple[str, ...]) -> tuple[Layer | None, list[Slipwa
 def typed_places(settings: tuple[str, ...]) -> dict[str, Place]:
     """The values of `--set KEY=VALUE` as they were typed, by their paths; they have no line.
 
-    >>> typed_places(("nodes=0x10",))["target.nodes"].value.value
+    >>> typed_places(("tokens_b=0x10",))["workload.train.tokens_b"].value.value
     '0x10'
     """
     places: dict[str, Place] = {}

@@ -17,8 +17,8 @@ _UNIT = 1024.0
 _MAX_EXPIRING = 3
 """Expiring checkpoints with one row each; further ones are counted in one line."""
 _WITHDRAWN = "no job resumes from it; launch --from-step brings it back, checkpoints prune deletes it"
-_COMPLETE = "by names and sizes; slipway checkpoints verify reads the contents"
-_READ_IT = "slipway checkpoints verify compares its content"
+_COMPLETE = "by names and sizes; slipway checkpoints verify NAME reads the contents"
+_READ_IT = "slipway checkpoints verify NAME compares its content"
 _COUNTED = "its place in the order of saving; no step can be read in it. Options take N as the step"
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""

@@ -190,7 +190,7 @@ def test_plan_over_budget_fails_synthesis_naming_amounts(cdk_app, plan_file):
         cdk_app.synth()
     assert "Production/Train" in str(refused.value)
     assert str(refused.value).count("high estimate") == 1
-    assert re.search(r"budget \$1\.00, high estimate \$\d", str(refused.value))
+    assert re.search(r"budget\.max_usd \$1\.00, high estimate \$\d", str(refused.value))
 
 
 def test_plan_over_budget_without_gate_synthesises_with_warning(cdk_app, plan_file):

@@ -39,7 +39,7 @@ from launcher.workflow.run.follow import Follower, Listeners, StopCondition
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.relaunch import prefix_suffix, put_below
-from launcher.workflow.run.submission_watch import ClusterRemovedError, JobCancelledError, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import JobCancelledError, Mirror, RemoteWatch
 
 
 def waits_s(plan: Plan) -> float:
@@ -201,12 +201,10 @@ class Job:
                     # Kubernetes does not remember a cancelled job.
                     replace(submission, cancelled=True).write(self.folder)
                     raise
-                except ClusterRemovedError:
+                finally:
                     log.facts = watch.facts
-                    raise
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status
-            log.facts = watch.facts
 
     def _guard_stop(self, submission: Submission) -> tuple[str, bool]:
         """The guard's reason for stopping the job's nodes, which the run folder keeps, and whether the job waits."""
