@@ -58,7 +58,7 @@ while step < steps:
         for each, written in both.items():
             with each.open("wb", buffering=0) as file:
                 for part in (written[: size // 2], written[size // 2 :]):
-                    file.write(part)
+                    assert file.write(part) == len(part), "disk full"  # an unbuffered write may write a part
                     time.sleep(0.3)
         time.sleep(10.5)
         continue
