@@ -30,6 +30,7 @@ from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, is_below, step_of_folder
 from launcher.agent.manifest_tree import complete_tree
+from launcher.agent.node.reserve import FULL
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
@@ -83,6 +84,7 @@ class Restore:
         previous: Folder with checkpoints of an earlier attempt on this node; the restore reuses identical files.
         unsent: Finished checkpoints that have no other copy: they are never removed to make room.
         make_room: Called with the bytes that must be free, and the names in `previous` that are useful.
+        spend_reserve: Gives the agent's reserve to a checkpoint that is put back on a full disk; whether it had one.
         part: This node's number; if several nodes stored a path, this node gets its own file.
         parts: Number of nodes that write parts.
         on_skip: Called with every newer incomplete step, and the reason.
@@ -102,6 +104,7 @@ class Restore:
     on_skip: Callable[[int, str], None]
     on_again: Callable[[str], None] = lambda _: None
     make_room: Callable[[int, Collection[str]], None] = lambda *_: None
+    spend_reserve: Callable[[], bool] = lambda: False
     layouts: Layouts = field(default_factory=Layouts)
     named: bool = False
     fresh: bool = False
@@ -255,6 +258,22 @@ class Restore:
             raise LostCheckpointsError(self.store.uri, f"step {step}: {reason}")
         return reason if others else "", accepted
 
+    def _move(self, finished: FinishedFolder, row: Layout) -> None:
+        """Move a checkpoint of this node into the folder, with its tracker; on a full disk, in the reserve's place.
+
+        Raises:
+            OSError: it cannot be moved.
+        """
+        for name in present_entries(self.previous, finished.names, finished.mains):
+            (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.previous / name).rename(self.checkpoints / name)
+        try:
+            write_back(row, self.checkpoints, finished.leading, finished.others)
+        except OSError as error:
+            if error.errno not in FULL or not self.spend_reserve():
+                raise
+            write_back(row, self.checkpoints, finished.leading, finished.others)
+
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
     ) -> Restored | None:
@@ -272,13 +291,9 @@ class Restore:
             self.on_skip(step, f"the copy on this node is unusable: {other} changed after it was finished")
             return None
         size = sum(file.bytes for file in files)
-        above = self.previous
+        row = self._row(finished.layout, finished.unit, finished.names)
         try:
-            for name in present_entries(above, finished.names, finished.mains):
-                (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
-                (above / name).rename(self.checkpoints / name)
-            row = self._row(finished.layout, finished.unit, finished.names)
-            write_back(row, self.checkpoints, finished.leading, finished.others)
+            self._move(finished, row)
         except OSError as error:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)

@@ -367,6 +367,7 @@ class Resumption:
             on_skip=self._on_skip,
             on_again=lambda reason: self.log.append("restore-again", reason=reason),
             make_room=lambda needed, useful: self.scratch.make_room(needed, useful=useful, starting=True),
+            spend_reserve=self.scratch.spend_reserve,
             layouts=self.layouts,
             named=self.policy.layout != AUTO or self.policy.pattern is not None,
             fresh=self.policy.restart == "fresh",

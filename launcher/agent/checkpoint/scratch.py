@@ -285,6 +285,10 @@ class Scratch:
         self._unsent.forget_missing()
         self._may_empty = self.previous.exists()
 
+    def spend_reserve(self) -> bool:
+        """Give the agent's reserve to what a full disk has no room for; return whether there was one."""
+        return self._reserve.spend()
+
     def write_interval(self, seconds: float) -> None:
         """Write the checkpoint interval, which a trainer may read repeatedly."""
         self._reserve.replace(self.interval_file, f"{seconds:g}\n")

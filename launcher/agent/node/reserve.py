@@ -10,7 +10,7 @@ RESERVE_BYTES = 1 << 20
 RESERVE_INODES = 64
 """An attempt of the agent creates some ten files and folders; the trainer's next checkpoint takes others."""
 _NAME = ".reserve"
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PARTIAL_SUFFIX = ".tmp"
 
 
@@ -50,7 +50,7 @@ class Reserve:
         try:
             _replace(path, text)
         except OSError as error:
-            if error.errno not in _FULL or not self.spend():
+            if error.errno not in FULL or not self.spend():
                 raise
             _replace(path, text)
 

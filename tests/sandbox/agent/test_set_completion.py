@@ -11,6 +11,9 @@ from launcher.agent.checkpoint.files import local_files, sha256_of
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.errors import AgentError
+from launcher.agent.node.reserve import Reserve
+from tests.attack.disks import fill, mounted
 
 IDENTITY = Identity(run="r1", attempt=1, session="r1.a1", part=0, parts=1)
 
@@ -108,3 +111,34 @@ def test_disk_that_cannot_take_the_best_keeps_the_copy(store, tmp_path, copy):
     )
     assert restore.completed(copy) is copy
     assert [(step, "cannot be put back" in reason) for step, reason in skipped] == [(30, True)]
+
+
+@pytest.mark.parametrize("reserved", [True, False])
+def test_copy_on_a_full_node_is_put_back_with_its_tracker_by_the_reserve(store, tmp_path, reserved):
+    """Its files are moved; only the tracker needs room, which others have taken to the last byte."""
+    with mounted(tmp_path / "disk", 4 << 20) as disk:
+        reserve, newest = Reserve(disk), disk / "previous" / "iter_0000003"
+        newest.mkdir(parents=True)
+        (disk / "checkpoints").mkdir()
+        (newest / "data").write_text("weights of 3")
+        files = local_files(newest)
+        hashes = {file.path: sha256_of(newest / file.path) for file in files}
+        copy = FinishedFolder(step=3, path=newest, files=files, layout="megatron", folder=newest.name, hashes=hashes)
+        if reserved:
+            reserve.fill()
+        fill(disk / "junk")
+        restore = Restore(
+            store=store,
+            checkpoints=disk / "checkpoints",
+            previous=disk / "previous",
+            part=0,
+            on_skip=lambda *_: None,
+            spend_reserve=reserve.spend,
+        )
+        if not reserved:
+            with pytest.raises(AgentError, match="No space left"):
+                restore.newest(finished_here=copy)
+            return
+        assert restore.newest(finished_here=copy).step == 3
+        assert (disk / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "3"
+        assert (disk / "checkpoints" / newest.name / "data").read_text() == "weights of 3"
