@@ -78,11 +78,7 @@ class PcsGuard(Guard):
             return
         self.record_stop(folder, failed.words, jobs_wait=True)
         sizes = group["scalingConfiguration"]
-        self.pcs.update_compute_node_group(
-            clusterIdentifier=self.settings.name,
-            computeNodeGroupIdentifier=group["id"],
-            scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
-        )
+        self.set_to_zero(group)
         self.notify(
             "login node stopped",
             f"{failed.words}\nIts group has been set to zero. Start it again: slipway launch, or aws pcs"
@@ -101,6 +97,18 @@ class PcsGuard(Guard):
         launched = {node["InstanceId"]: node["LaunchTime"] for node in self.instances(*ENDED, tags=tags)}
         return [boot for boot in boots if is_boot_of(boot, launched)]
 
+    def set_to_zero(self, group: Mapping[str, Any]) -> None:
+        """Set a group to zero instances.
+
+        Raises:
+            ClientError: PCS refuses.
+        """
+        self.pcs.update_compute_node_group(
+            clusterIdentifier=self.settings.name,
+            computeNodeGroupIdentifier=group["id"],
+            scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
+        )
+
     def stop(self, reason: str, count: int | None) -> None:
         """Set the groups to zero instances, once; the guard later terminates remaining instances by their tags.
 
@@ -117,11 +125,7 @@ class PcsGuard(Guard):
             self.end_remaining("set to zero", max((group["modifiedAt"] for group in groups), default=None))
             return
         for group in started:
-            self.pcs.update_compute_node_group(
-                clusterIdentifier=self.settings.name,
-                computeNodeGroupIdentifier=group["id"],
-                scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
-            )
+            self.set_to_zero(group)
         self.notify_of_stop(
             "nodes stopped",
             reason,
