@@ -11,7 +11,7 @@ from moto.ec2.models import ec2_backends
 from moto.s3.models import s3_backends
 
 from launcher.rendering.node import login_boots_uri
-from tests.infra.guard_account import ACCOUNT, NOW, REGION, client, launch_as
+from tests.infra.guard_account import ACCOUNT, NOW, REGION, client, dated_listing, launch_as
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -45,16 +45,7 @@ def boots(aws, monkeypatch):
             s3_backends[ACCOUNT]["aws"].put_object(BUCKET, key, text.encode())  # a request takes five times as long
             dates[key] = at
 
-    list_objects = store.list_objects_v2
-
-    def dated(**request):
-        # moto dates objects by the computer's clock.
-        page = list_objects(**request)
-        for entry in page.get("Contents", []):
-            entry["LastModified"] = dates.get(entry["Key"], entry["LastModified"])
-        return page
-
-    monkeypatch.setattr(store, "list_objects_v2", dated)
+    monkeypatch.setattr(store, "list_objects_v2", dated_listing(store, dates))
     return write
 
 

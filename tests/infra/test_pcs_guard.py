@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from launcher.rendering.node import login_boots_uri
-from tests.infra.guard_account import NOW, ManagedAccount, client, launch_as, started
+from tests.infra.guard_account import NOW, ManagedAccount, client, dated_listing, launch_as, started
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -149,14 +149,7 @@ def login_boots(pcs_guard):
     store.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     uri = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/trouble").removeprefix(f"s3://{BUCKET}/")
     dates = {}
-    list_objects = store.list_objects_v2
-
-    def dated(**request):
-        # moto dates objects by the computer's clock.
-        page = list_objects(**request)
-        for entry in page.get("Contents", []):
-            entry["LastModified"] = dates.get(entry["Key"], entry["LastModified"])
-        return page
+    dated = dated_listing(store, dates)
 
     def fail(*minutes, purpose="login"):
         for number, before in enumerate(minutes):
