@@ -77,8 +77,9 @@ class SageMakerEndpoint(Construct):
             "Endpoint",
             endpoint_name=endpoint.name,
             endpoint_config_name=self.config.attr_endpoint_config_name,
-            # Without it an update goes back to the configuration's own number of instances, in mid-traffic.
-            retain_all_variant_properties=None if components else True,
+            # Without it an update goes back to the configuration's own number of instances, in mid-traffic. A fixed
+            # number is that number: no autoscaler would bring the endpoint to another one.
+            retain_all_variant_properties=True if endpoint.scales and not components else None,
             deployment_config=None if components else self._deployment(alarms),
         )
         self.endpoint.node.add_dependency(role)

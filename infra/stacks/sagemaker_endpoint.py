@@ -114,7 +114,7 @@ class ServingStack(PlanStack):
 
     def _scale(self, endpoint: Endpoint, alarms: EndpointAlarms) -> None:
         """Scale the endpoint if its range has more than one value; an alarm starts an endpoint that is at zero."""
-        if endpoint.most > endpoint.least or endpoint.schedule:
+        if endpoint.scales:
             scaling = EndpointScaling(self, "Scaling", endpoint=endpoint, serves=self.serving.serves)
             if scaling.wake is not None:
                 alarms.wake(scaling.wake)

@@ -80,6 +80,11 @@ class Endpoint:
         return frozenset(self.subnet_ids), frozenset(self.security_group_ids)
 
     @property
+    def scales(self) -> bool:
+        """Whether its range, or its schedule, changes the number of instances."""
+        return self.most > self.least or bool(self.schedule)
+
+    @property
     def scales_to_zero(self) -> bool:
         """Whether the endpoint may have no instance."""
         return self.least == 0

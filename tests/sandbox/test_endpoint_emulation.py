@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError
 
-from launcher.aws.endpoints import bearer_token
+from launcher.aws.endpoints import bearer_token, described
 from launcher.aws.session import Session
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.endpoint.model_server import Behaviour
@@ -348,6 +348,16 @@ def test_invalid_update_of_scaled_variant_rolls_back(put_stack, changes, message
 def test_instance_type_of_unscaled_variant_updates_in_place(put_stack):
     assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
     assert put_stack(variants(changed(), InstanceType="ml.inf2.8xlarge"), update=True)[0] == "UPDATE_COMPLETE"
+
+
+@pytest.mark.parametrize("retained, instances", [(True, 1), (None, 3)])
+def test_update_retains_number_of_instances_only_if_asked(put_stack, sandbox_session, retained, instances):
+    assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
+    other = variants(changed(), InitialInstanceCount=3)
+    if retained is not None:
+        other["Resources"]["Endpoint"]["Properties"]["RetainAllVariantProperties"] = retained
+    assert put_stack(other, update=True)[0] == "UPDATE_COMPLETE"
+    assert described(sandbox_session, NAME).instances == instances
 
 
 def test_instance_type_of_scaled_variant_changes_after_target_removal(put_stack):

@@ -71,6 +71,8 @@ def endpoint(reading: Reading) -> None:
     state = described(reading.session, outputs["EndpointName"])
     checks.equal("endpoint", IN_SERVICE, state.status)
     checks.equal("endpoint's configuration", outputs["EndpointConfigName"], state.config)
+    if not planned.scales and planned.mode is not EndpointMode.COMPONENTS:
+        checks.equal("instances", planned.least, state.instances)
     component = outputs.get("InferenceComponentName")
     named = rollback_alarms(reading.session, outputs["EndpointName"], component)
     alarm_names = set(reading.ids("AWS::CloudWatch::Alarm"))

@@ -162,9 +162,12 @@ class TestDeployment:
         arns = watch["Resource"] if isinstance(watch["Resource"], list) else [watch["Resource"]]
         assert [arn["Fn::GetAtt"][0] for arn in arns] == named
 
-    def test_update_retains_variant_instance_count(self, endpoint_stack):
+    def test_update_retains_instance_count_of_scaled_variant_alone(self, endpoint_stack):
         assert only(endpoint_stack("llama33-70b-inf2"), ENDPOINT)["RetainAllVariantProperties"] is True
         assert "RetainAllVariantProperties" not in only(endpoint_stack("llama31-8b-inf2"), ENDPOINT)
+        fixed = endpoint_stack(min_instances=3, max_instances=3)
+        assert not fixed.resources("serving", "AWS::ApplicationAutoScaling::ScalableTarget")
+        assert "RetainAllVariantProperties" not in only(fixed, ENDPOINT)
 
     def test_every_update_has_new_config_under_same_endpoint_name(self, serving_example):
         assert "EndpointConfigName" not in only(serving_example, CONFIG)
