@@ -30,8 +30,7 @@ from launcher.workflow.cluster.reach import (
     gone_if_removed,
     sandbox_of,
 )
-
-_STANDS = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
+from launcher.workflow.cluster.readback.training import COMPLETE
 
 
 @contextmanager
@@ -111,7 +110,7 @@ def _outputs(name: str, plan: Plan, session: Session, submission: Submission | N
     if submission is not None and submission.head_node.via in ("ssh", "local", "context"):
         return {}
     stack = stacks.find(session, f"slipway-{plan.cluster_name}-{TRAINING_STACK}")
-    if stack is not None and stack.status in _STANDS:
+    if stack is not None and stack.status in COMPLETE:
         return stack.outputs
     if submission is not None:
         return {}

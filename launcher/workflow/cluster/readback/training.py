@@ -18,7 +18,8 @@ from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Rea
 
 GATEWAYS = ("dynamodb", "s3")
 """Services with a gateway endpoint in every Slipway network (infra/parts/network.py)."""
-COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
+"""States of a stack whose resources are all there: after a rollback of an update, those from before it."""
 ON_DEMAND = "ONDEMAND"
 BOUGHT_AS: Mapping[PurchaseOption, str] = {
     PurchaseOption.SPOT: "SPOT",

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import boto3
 import pytest
 
+from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.cdk.commands import Assembly
@@ -122,6 +124,16 @@ def test_unchanged_stack_has_no_difference(account, account_session, tmp_path):
     there(account, "slipway-team-training", topics())
     assert difference_of(assembly(tmp_path / "cdk.out", training=topics()), account_session).none
     assert not difference_of(assembly(tmp_path / "more", training=topics(), network=topics()), account_session).none
+
+
+@pytest.mark.parametrize("status, whole", [("UPDATE_ROLLBACK_COMPLETE", True), ("UPDATE_ROLLBACK_FAILED", False)])
+def test_stack_after_a_rolled_back_update_is_whole(account, account_session, tmp_path, status, whole):
+    """The CDK deploys no stack without a change, so the state stays until the next update."""
+    there(account, "slipway-team-training", topics())
+    same = assembly(tmp_path / "cdk.out", training=topics())
+    rolled_back = replace(stacks.find(account_session, "slipway-team-training"), status=status)
+    states = {"slipway-team-training": rolled_back}
+    assert compared(same, states, {"slipway-team-training": topics()}).none is whole
 
 
 def test_hourly_price_before_and_after_is_stated(account, account_session, tmp_path):
