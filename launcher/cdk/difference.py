@@ -28,6 +28,11 @@ JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
 RETAINING_POLICIES = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
 """Deletion policies that retain a resource."""
 SUBNET = "AWS::EC2::Subnet"
+_UNIQUE_WITHIN: Mapping[str, tuple[str, str, str]] = {
+    SUBNET: ("CidrBlock", "VpcId", "subnets of that range"),
+    "AWS::EC2::Route": ("DestinationCidrBlock", "RouteTableId", "routes to that destination"),
+}
+"""Types of which EC2 refuses two with one value in a parent: the property, the parent's property, and the words."""
 _IN_TEXT = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
 """A reference within Fn::Sub."""
 
@@ -44,6 +49,8 @@ class Change(StrEnum):
 
 
 REPLACING = frozenset((Change.REPLACED, Change.MAYBE_REPLACED))
+_LEAVING = frozenset((Change.REPLACED, Change.REMOVED, Change.RETAINED))
+"""Changes after which the resource of the old template goes, or stays outside the stack, when the new ones exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +135,7 @@ def stack_change(
                 *by_service.get(key, ()),
             )
             if key in before and key in after
-            else (),
+            else tuple(_taken(key, before, after, fates, moved)),
         )
         for key in sorted(fates)
     ]
@@ -241,9 +248,8 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
 ) -> Iterator[KeyChange]:
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
     if fate is Change.REPLACED:
-        name = _unique_property(new["Type"], becomes, moved)
+        name, two = _unique_property(new["Type"], becomes, moved)
         if name is not None and at_path(was, name) == at_path(becomes, name):
-            two = "subnets of that range" if new["Type"] == SUBNET else "resources of that name"
             causes = " and ".join(_cause(reason.partition(":")[0], was, becomes) for reason in because)
             yield KeyChange(
                 path=name,
@@ -266,12 +272,37 @@ def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str
     return f"{path} {old} -> {new}" if isinstance(old, str) and isinstance(new, str) else path
 
 
-def _unique_property(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:
-    """The property that must be unique: CloudFormation creates the new resource before it removes the old one."""
-    if resource_type == SUBNET:
-        # EC2 refuses two subnets with one range in a VPC.
-        return None if moved & set(references(properties.get("VpcId"))) else "CidrBlock"
-    return fixed_name(resource_type, properties)
+def _taken(
+    key: str,
+    before: Mapping[str, Mapping[str, Any]],
+    after: Mapping[str, Mapping[str, Any]],
+    fates: Mapping[str, Change],
+    moved: frozenset[str],
+) -> Iterator[KeyChange]:
+    """The unique value of a new resource that another one, which is to leave, still has when the new one is created."""
+    if fates[key] is not Change.NEW:
+        return
+    kind, properties = after[key]["Type"], after[key].get("Properties", {})
+    name, two = _unique_property(kind, properties, moved)
+    parent = _UNIQUE_WITHIN[kind][1] if kind in _UNIQUE_WITHIN else ""
+    for other, leaving in before.items():
+        if name is None or leaving["Type"] != kind or fates.get(other) not in _LEAVING:
+            continue
+        was = leaving.get("Properties", {})
+        if at_path(was, name) == at_path(properties, name) and was.get(parent) == properties.get(parent):
+            why = f"CloudFormation creates {key} before it removes {other}, and there cannot be two {two}"
+            value = at_path(properties, name)
+            yield KeyChange(path=name, old=value, new=value, needs=Needs.NEW_CLUSTER, why=why)
+
+
+def _unique_property(
+    resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]
+) -> tuple[str | None, str]:
+    """The property that must be unique, with what cannot be twice: CloudFormation creates new resources first."""
+    if resource_type in _UNIQUE_WITHIN:
+        name, parent, two = _UNIQUE_WITHIN[resource_type]
+        return (None if moved & set(references(properties.get(parent))) else name), two
+    return fixed_name(resource_type, properties), "resources of that name"
 
 
 def _renewed(part: Any, moved: frozenset[str]) -> Any:

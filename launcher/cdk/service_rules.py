@@ -146,9 +146,12 @@ def _nodes_of_node_group_replaced(key: str, old: Template, new: Template) -> tup
 def _nodes_of_group_replaced(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
     if _is_resized(key, old, new, ("InstanceConfigs", "Name")):
         return None
-    before, after = ({"template": _template_data(template, key, "TemplateId")} for template in (old, new))
-    changed = before != after or _is_resized(key, old, new, _OF_NODES)
-    return (before, after) if changed else None
+    before, after = (
+        {"template": _template_data(template, key, "TemplateId")}
+        | {name: _properties(template, key).get(name) for name in _OF_NODES}
+        for template in (old, new)
+    )
+    return None if before == after else (before, after)
 
 
 def _is_resized(key: str, old: Template, new: Template, names: tuple[str, ...]) -> bool:

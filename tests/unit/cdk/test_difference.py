@@ -124,6 +124,31 @@ def test_replaced_resource_with_a_fixed_name_needs_a_new_cluster(case):
     assert all((key.why or "").endswith(reasons[case]) and " -> " in key.why for key in resource.keys)
 
 
+def out(table, gateway="n"):
+    """A default route of a table."""
+    properties = {"RouteTableId": {"Ref": table}, "DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": gateway}
+    return {"Type": "AWS::EC2::Route", "Properties": properties}
+
+
+@pytest.mark.parametrize(
+    "old, new, refused",
+    [
+        (out("Private"), out("Private", "i"), {"DestinationCidrBlock"}),
+        (out("Private"), out("Public"), set()),
+        (NAMED["subnet"], NAMED["subnet"], {"CidrBlock"}),
+        (NAMED["node-group"], NAMED["node-group"], {"NodegroupName"}),
+        ({**NAMED["node-group"], "DeletionPolicy": "Retain"}, NAMED["node-group"], {"NodegroupName"}),
+        (NAMED["node-group"], NAMED["renamed"], set()),
+        (NAMED["unnamed"], NAMED["unnamed"], set()),
+    ],
+)
+def test_new_resource_with_unique_value_of_a_leaving_one_needs_a_new_cluster(old, new, refused):
+    resources = stack_change("s", {"Resources": {"A": old}}, {"Resources": {"B": new}}, REPLACING).resources
+    keys = [key for resource in resources for key in resource.keys]
+    assert {key.path for key in keys if key.needs is Needs.NEW_CLUSTER} == refused
+    assert all(key.why.startswith("CloudFormation creates B before it removes A, ") for key in keys)
+
+
 @pytest.mark.parametrize(
     "wanted, needs", [("1.36", Needs.NOTHING), ("1.37", Needs.NEW_CLUSTER), ("1.34", Needs.NEW_CLUSTER)]
 )

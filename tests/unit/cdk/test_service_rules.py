@@ -53,7 +53,7 @@ def changes_of(new, needs, old=None):
     """The paths of the changed keys with one requirement, each of which has a reason."""
     resources = stack_change("s", TEMPLATE if old is None else old, new, REPLACING).resources
     keys = [key for resource in resources for key in resource.keys if key.needs is needs]
-    assert all(key.why for key in keys)
+    assert all(key.why and key.old != key.new for key in keys)
     return {key.path for key in keys}
 
 
