@@ -194,7 +194,7 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
     if priced.blocking:
         finding = priced.blocking[0]
         return "refused", f"{finding.message.removesuffix(REFUSED)}{f' ({finding.hint})' if finding.hint else ''}"
-    dated = f"price {price.basis.value} {price.as_of}" if isinstance(price, Price) else ""
+    dated = words.dated(price) if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
     verdict = "" if quoted.serving is None else "the verdict of the comparison comes first"
@@ -292,11 +292,11 @@ def _overhead(quoted: Quote) -> Iterator[str]:
 def _next(quoted: Quote, rank: int, priced: Priced) -> str:
     if quoted.plan.place.option is PurchaseOption.BEDROCK:
         return command(priced, "compare")
-    if priced.standing(rank) is Standing.OLD_PRICE:
+    if priced.standing(rank) in (Standing.OLD_PRICE, Standing.UNPRICED):
         return refresh_command(priced)
-    if not quoted.gate.allowed:
+    if not quoted.gate.allowed and len(priced.candidates) > 1:
         return command(priced, "plan")
-    if priced.blocking:
+    if priced.blocking or not quoted.gate.allowed:
         return command_for(priced, "quote", rank, "--explain")
     if quoted.serving is not None:
         return command(priced, "compare")

@@ -9,11 +9,12 @@ from launcher.records.document import json_object
 
 @json_object
 class ListedRun:
-    """A run: the name of its plan, its start and its state."""
+    """A run: the name of its plan, its start, its state, and the folder from which it was launched."""
 
     name: str
     started: str
     status: str
+    folder: str
 
 
 @json_object
@@ -24,7 +25,7 @@ class RunsDocument:
     runs: tuple[ListedRun, ...]
 
 
-def document(runs: Iterable[tuple[str, str, str]]) -> Json:
+def document(runs: Iterable[tuple[str, str, str, str]]) -> Json:
     """slipway.runs/1."""
-    listed = tuple(ListedRun(name=name, started=at, status=status) for name, at, status in runs)
+    listed = tuple(ListedRun(name=name, started=at, status=status, folder=root) for name, at, status, root in runs)
     return as_json(RunsDocument(runs=listed))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 
-from launcher.model.enums import PurchaseOption
-from launcher.model.money import UsdRange
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.money import Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.units import number_of
 from launcher.targets.registry import billed_name, target_of
@@ -158,6 +158,16 @@ def origin(source: str, basis: str, as_of: date | None) -> str:
     ('AWS Price List, listed, 2026-07-20', 'user, 2026-07-20')
     """
     return f"{source}, {as_of}" if source == basis else f"{source}, {basis}, {as_of}"
+
+
+def dated(price: Price) -> str:
+    """The basis of a price and its day.
+
+    >>> read = Price(usd=Decimal(2), source="AWS Price List", basis=Basis.LISTED, as_of=date(2026, 7, 20))
+    >>> dated(read), dated(Price(usd=Decimal(2), source="user", basis=Basis.USER, as_of=date(2026, 7, 20)))
+    ('price listed 2026-07-20', 'your price of 2026-07-20')
+    """
+    return f"your price of {price.as_of}" if price.basis is Basis.USER else f"price {price.basis.value} {price.as_of}"
 
 
 def age(as_of: date, today: date) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -41,6 +42,7 @@ class JobLine:
         self._step: int | None = None
         self._stale: int | None = None
         self._saved: int | None = None
+        self._old_saved: int | None = None
         self._told_saved: int | None = None
         self._line = self._told = ""
         self._told_at = -EVERY_S
@@ -49,10 +51,13 @@ class JobLine:
         """Show the job's new state."""
         if now.attempt != self._attempt:
             # Until the new attempt reports a step, the last step is the previous attempt's.
-            self._attempt, self._stale = now.attempt, self._step
+            self._attempt, self._stale, self._old_saved = now.attempt, self._step, self._saved
         self._stale = self._stale if now.step == self._stale else None
         self._step, self._saved = now.step, now.saved_step
-        self._line = progress_line(now, stepped=self._stale is None)
+        stepped = self._stale is None
+        # The previous attempt's line has its last save already.
+        new = now if stepped or now.saved_step != self._old_saved else replace(now, saved_step=None)
+        self._line = progress_line(new, stepped=stepped)
         if SCREEN.drawing:
             self._stage = self._stage or LiveStage(self._notify, "", details=False, timed=False)
             self._stage.now(self._line)

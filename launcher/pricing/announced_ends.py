@@ -1,7 +1,7 @@
 """The effect of announced ends on a quote: findings from a year before, and a verdict that is valid until then."""
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 
 from launcher.catalog.pinned_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
@@ -10,6 +10,9 @@ from launcher.model.plan import Place
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.context import PricingContext
 from launcher.targets.registry import target_of
+
+CHIP_KEYS = ("instance-type/", "stack/")
+"""The beginnings of the keys of what one accelerator family needs, and the other does not."""
 
 
 def job_software(place: Place, context: PricingContext) -> Iterator[str]:
@@ -60,6 +63,11 @@ def until(text: str, ends: Iterable[AnnouncedEnd]) -> str:
     return text if end is None else f"{text.removesuffix('.')}, until {end.ends}, when {end.then}."
 
 
-def end_flips(ends: Iterable[AnnouncedEnd]) -> tuple[str, ...]:
-    """The dates at which a verdict's costs or support change, for the list of changes that would flip the verdict."""
-    return tuple(f"{end.ends}: {end.what} ends, and {end.then}" for end in ends if not end.withdrawn)
+def end_flips(ends: Iterable[AnnouncedEnd], today: date, *, chips_only: bool) -> tuple[str, ...]:
+    """The dates from which a verdict's costs or support change, for the list of changes that would flip the verdict.
+
+    Past ends are warnings. `chips_only` leaves out schedulers, images and the like, which GPUs and Trainium share.
+    """
+    ahead = (end for end in ends if end.ends > today and not end.withdrawn)
+    mattering = (end for end in ahead if not chips_only or end.key.startswith(CHIP_KEYS))
+    return tuple(f"{end.ends}: {end.what} ends, and {end.then}" for end in mattering)

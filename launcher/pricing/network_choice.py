@@ -1,11 +1,12 @@
 """What `network.nat: auto` took for a quote, with the dollars of each way that works."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from launcher.model.enums import Egress
 from launcher.model.finding import Finding, info
 from launcher.model.money import cents
+from launcher.model.units import HOUR_S, spoken
 from launcher.planning.fetching import NATS
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
 from launcher.pricing.bill import SHARED
@@ -28,11 +29,20 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
         return
     usd = {way: way_usd(candidate, way) for way in able}
     others = sorted((way for way in able if way is not chosen), key=usd.__getitem__)
-    against = ", ".join(f"${cents(usd[way])} by {way.value}" for way in others)
+    against = ", ".join(f"${cents(usd[way])} by {way.value}{_slower(candidate, way, chosen, usd)}" for way in others)
     own = _own_nat(candidate, chosen)
     message = f"auto took {chosen.value}: ${cents(usd[chosen])} against {against}" + (f"; {own}" if own else "")
     hint = "the network, and nodes that wait for their downloads; network.nat: gateway, instance or none decides"
     yield info(AUTO_CODE, "network.nat", message, hint)
+
+
+def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapping[Egress, Decimal]) -> str:
+    """How much longer nodes wait by a cheaper way: without a price of theirs, its dollars do not have the wait."""
+    ways = candidate.work.ways
+    if ways is None or usd[way] >= usd[chosen]:
+        return ""
+    hours = [0.0 if (fetch := ways.fetch_hours(one)) is None else fetch.mid for one in (way, chosen)]
+    return f", through which nodes wait {spoken((hours[0] - hours[1]) * HOUR_S)} longer" if hours[0] > hours[1] else ""
 
 
 def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:

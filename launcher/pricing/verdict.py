@@ -187,12 +187,14 @@ def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
 def ending(verdict: Verdict, chosen: Mapping[Any, Quote | None], reasons: Iterable[str] = ()) -> Verdict:
     """The verdict, with further reasons and the dates on which the chosen option is withdrawn."""
     quoted = chosen.get(verdict.choice)
-    ends = () if quoted is None else quoted.ends
+    if quoted is None:
+        return replace(verdict, reasons=(*verdict.reasons, *reasons))
+    later = end_flips(quoted.ends, quoted.as_of.date(), chips_only=isinstance(verdict.choice, Choice))
     return replace(
         verdict,
-        text=until(verdict.text, ends),
+        text=until(verdict.text, quoted.ends),
         reasons=(*verdict.reasons, *reasons),
-        flips=(*verdict.flips, *end_flips(ends)),
+        flips=(*verdict.flips, *later),
     )
 
 

@@ -6,7 +6,7 @@ it, a run is found in its own folder as ever.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,19 +47,23 @@ def remember(name: str, folder: Path, environment: Mapping[str, str]) -> None:
 
 def root_of(name: str, environment: Mapping[str, str]) -> Path | None:
     """The folder from which the newest remembered run of a plan was launched, if the run's folder still exists."""
+    return next((folder.parents[DEPTH] for known, folder in remembered(environment) if known == name), None)
+
+
+def remembered(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """The name and the folder of each remembered run whose folder still exists, newest first."""
     for line in reversed(_lines(state_folder(environment) / FILE)):
         try:
             run = safe_json.loads(line)
         except ValueError:
             # A killed writer left half a line.
             continue
-        if not isinstance(run, dict) or run.get("name") != name or not isinstance(run.get("folder"), str):
+        if not isinstance(run, dict) or not isinstance(run.get("name"), str) or not isinstance(run.get("folder"), str):
             continue
         folder = Path(run["folder"])
         # ROOT/.slipway/runs/NAME/TIME
         if len(folder.parents) > DEPTH and folder.is_dir():
-            return folder.parents[DEPTH]
-    return None
+            yield run["name"], folder
 
 
 def _lines(path: Path) -> list[str]:

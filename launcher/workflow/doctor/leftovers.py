@@ -1,7 +1,6 @@
 """What remains after a cluster is removed, with their monthly cost: checkpoints, logs, a shared network."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -15,10 +14,9 @@ from launcher.model.endpoint import RETENTION_DAYS
 from launcher.model.removal import Retained, RetainedKind
 from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.bill_lines import component
+from launcher.workflow.doctor.rates import hourly_rate
 
 PROVIDER_STACK = "AWS::CloudFormation::Stack"
-PAID_HOURLY = {"AWS::EC2::NatGateway": "vpc.nat-gateway", "AWS::EC2::EIP": "vpc.public-ipv4"}
-"""The resources of a network that cost money per hour, used or not, and the names of their prices."""
 GIB = 2**30
 
 
@@ -74,18 +72,13 @@ def used_network(
     session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]
 ) -> Retained:
     """A network that other clusters use."""
-    types = Counter(resource.type for resource in stacks.resources(session, network.name))
-    lines = [
-        component(kind, "network", "hour", HOURS_PER_MONTH * types[kind], catalog.bill_item(item, region))
-        for kind, item in PAID_HOURLY.items()
-    ]
-    unpriced = next((line.unpriced for line in lines if line.unpriced is not None), None)
+    rate = hourly_rate([stacks.template(session, network.name)], catalog, region)
     return Retained(
         kind=RetainedKind.NETWORK,
         name=network.name,
-        reason=f"used by {', '.join(sorted(users))}; the price includes its NAT gateway and address",
-        usd_per_month=None if unpriced else sum((line.usd for line in lines if line.usd is not None), Decimal(0)),
-        unpriced=unpriced,
+        reason=f"used by {', '.join(sorted(users))}; the price includes its NAT, addresses and endpoints",
+        usd_per_month=None if rate.unknown else rate.usd * Decimal(str(HOURS_PER_MONTH)),
+        unpriced=f"{rate.unknown[0]} has no price" if rate.unknown else None,
     )
 
 

@@ -18,11 +18,11 @@ from launcher.pricing.hyperpod import instance_price
 from launcher.targets.clusters import stacks_of
 from launcher.targets.registry import TARGETS
 from launcher.workflow.cluster.readback.reading import Instances, ReadInstances
-from launcher.workflow.doctor.leftovers import PAID_HOURLY
 
 Resources = Mapping[str, Any]
 """The resources of one template, by logical id."""
-PAID = {**PAID_HOURLY, "AWS::EKS::Cluster": "eks.cluster"}
+ADDRESS = "vpc.public-ipv4"
+PAID = {"AWS::EC2::NatGateway": "vpc.nat-gateway", "AWS::EC2::EIP": ADDRESS, "AWS::EKS::Cluster": "eks.cluster"}
 """Resources that are billed by the hour independent of use, and the name of their price."""
 RATE = "USD_PER_NODE_HOUR"
 """The rate variable of the guard's function (infra/parts/guard_function.py)."""
@@ -113,6 +113,14 @@ def _paid_parts(
     kind, properties = resource["Type"], resource.get("Properties", {})
     if kind in PAID:
         yield _Paid(name=kind, usd=_usd(catalog.bill_item(PAID[kind], region)))
+    if kind == "AWS::EC2::Instance":  # a NAT instance
+        name, cards = properties["InstanceType"], properties.get("NetworkInterfaces", ())
+        yield _Paid(name=f"1 x {name}", usd=_usd(catalog.on_demand(name, region)))
+        if any(card.get("AssociatePublicIpAddress") for card in cards):
+            yield _Paid(name=ADDRESS, usd=_usd(catalog.bill_item(ADDRESS, region)))
+    if kind == "AWS::EC2::VPCEndpoint" and properties.get("VpcEndpointType") == "Interface":
+        usd = _usd(catalog.bill_item("vpc.interface-endpoint", region))
+        yield _Paid(name=kind, usd=None if usd is None else usd * len(properties.get("SubnetIds", ())))
     if kind == "AWS::FSx::FileSystem":
         yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
     holds = _instance_readers().get(kind)

@@ -24,7 +24,6 @@ from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.clusters import cluster_at
 from launcher.targets.registry import TARGETS
-from launcher.workflow.doctor.leftovers import PAID_HOURLY
 from launcher.workflow.doctor.rates import hourly_rate
 
 RUNNING, NODE_HOURS = GUARD_METRICS
@@ -231,13 +230,11 @@ def _listed(session: Session, target: Target, variables: Mapping[str, str], stac
 
 
 def _network(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:
-    kinds = [resource.type for resource in stacks.resources(session, stack.name)]
-    prices = [catalog.bill_item(PAID_HOURLY[kind], session.region) for kind in kinds if kind in PAID_HOURLY]
-    if any(not isinstance(price, Price) for price in prices):
-        return replace(cost, note="its NAT gateway or address has no price")
-    usd = sum((price.usd for price in prices if isinstance(price, Price)), Decimal(0))
+    rate = hourly_rate([stacks.template(session, stack.name)], catalog, session.region)
+    if rate.unknown:
+        return replace(cost, note=f"{' and '.join(rate.unknown)} has no price")
     lived_h = Decimal(str((now - (stack.made_at or now)).total_seconds() / 3600))
-    return replace(cost, usd_per_hour=usd, usd_so_far=usd * lived_h, note="without its traffic")
+    return replace(cost, usd_per_hour=rate.usd, usd_so_far=rate.usd * lived_h, note="without its traffic")
 
 
 def _store(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:

@@ -90,9 +90,11 @@ class Comparison(Opened[Priced]):
 
     @cached_property
     def _pinned_types(self) -> dict[str, set[str]]:
-        """The instance types of the plan as written, by family."""
+        """The possible instance types of the plan as written that have a price, by family."""
         types: dict[str, set[str]] = {}
         for candidate in self.pinned.candidates:
+            if candidate.usd is None or candidate.refusals:
+                continue
             types.setdefault(self.pinned.family(candidate), set()).add(candidate.place.instance_type)
         return types
 

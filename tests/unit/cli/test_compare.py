@@ -237,6 +237,15 @@ def test_pinned_instance_type_represents_accelerator_kind(compare_plan):
     }
 
 
+def test_pinned_type_without_a_price_leaves_its_side_to_a_priced_type(compare_plan):
+    target = {"kind": "hyperpod-slurm", "region": "us-east-2", "instance_type": "trn2.48xlarge", "nodes": 4}
+    compared = compare_plan({}, target=target, purchase={"option": "on-demand"})
+    assert all(candidate.usd is None for candidate in compared.pinned.candidates)
+    assert compared.decided is not None
+    assert compared.decided.trainium.plan.place.instance_type != "trn2.48xlarge"
+    assert not [reason for reason in compared.verdict.reasons if "no Trainium instance" in reason]
+
+
 def test_reserved_term_compared_only_when_plan_requests_reserved(compare_plan):
     comparison = compare_plan()
     assert comparison.gpu.plan.place.term_years is None

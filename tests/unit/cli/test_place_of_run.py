@@ -1,5 +1,6 @@
 """Commands that take a run name use the sandbox, or the account and region, of its newest run."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -65,3 +66,21 @@ def test_fix_of_an_error_names_the_plan_of_its_command(ran, slipway):
     ran("launch --sandbox")
     _, _, err = slipway("exec", "tiny", "--", "true")
     assert "fix: slipway report tiny and slipway logs tiny" in err, err
+
+
+def test_runs_of_other_folders_are_listed_with_all_and_counted_without(ran, tmp_path, monkeypatch, slipway):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    first = ran("launch")
+    there = tmp_path / "there"
+    there.mkdir()
+    second = run_folder.create("later", datetime(2026, 11, 21, 12, tzinfo=UTC), there)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    assert "no runs in this folder: slipway runs --all lists 2 runs of other folders" in slipway("runs")[2]
+    listed = json.loads(slipway("runs", "--all", "--json")[1])["runs"]
+    assert [(run["name"], run["folder"]) for run in listed] == [("later", str(there)), ("tiny", str(tmp_path))]
+    monkeypatch.chdir(there)
+    # A run of this folder is listed once.
+    assert [run["name"] for run in json.loads(slipway("runs", "--all", "--json")[1])["runs"]] == ["later", "tiny"]
+    assert (first.root, second.root) == (tmp_path, there)

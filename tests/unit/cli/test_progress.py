@@ -212,6 +212,17 @@ class TestJob:
             "attempt 2  step 100 of 900  saved at step 94",
         ]
 
+    def test_new_attempt_does_not_repeat_last_save_of_previous_attempt(self, monkeypatch):
+        standard_error(monkeypatch, io.StringIO())
+        messages = []
+        job = JobLine(messages.append, iter(range(0, 1000, 20)).__next__)
+        for state in (moment(1, 100, saved=114), moment(2, 100, saved=114), moment(2, 120, saved=114)):
+            job.show(state)
+        assert messages == [
+            "attempt 1  step 100 of 900  saved at step 114",
+            "attempt 2  step 120 of 900  saved at step 114",
+        ]
+
     def test_pipe_gets_new_saved_step_at_unchanged_meter_step(self, monkeypatch):
         standard_error(monkeypatch, io.StringIO())
         messages, seconds = [], iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0]).__next__

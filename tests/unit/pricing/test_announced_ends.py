@@ -115,7 +115,9 @@ def test_verdict_is_limited_by_the_end_of_the_chosen_instance_type(tmp_path):
     now = datetime(2026, 11, 23, tzinfo=UTC)
     comparison = compare(path, now, PriceOptions())
     assert comparison.verdict.text.startswith("Train on GPUs")
-    assert "2027-05-31: support of Slurm 25.11 ends" in " ".join(comparison.verdict.flips)
+    # GPUs and Trainium have the same Slurm: its end changes nothing between them.
+    assert "Slurm" in " ".join(end.what for end in comparison.gpu.ends)
+    assert "Slurm" not in " ".join(comparison.verdict.flips)
     comparison = compare(path, now, PriceOptions())
     vars(comparison.pinned.catalog)["announced_ends"] = {GONE.key: GONE}
     assert comparison.verdict.text.endswith(", until 2027-03-30, when AWS sells no p5.48xlarge.")
@@ -124,4 +126,12 @@ def test_verdict_is_limited_by_the_end_of_the_chosen_instance_type(tmp_path):
 def test_only_withdrawn_types_limit_a_verdict():
     dearer = replace(GONE, withdrawn=False)
     assert until("Train on GPUs.", (dearer,)) == "Train on GPUs."
-    assert end_flips((dearer, GONE)) == ("2027-03-30: p5.48xlarge ends, and AWS sells no p5.48xlarge",)
+    flip = "2027-03-30: p5.48xlarge ends, and AWS sells no p5.48xlarge"
+    assert end_flips((dearer, GONE), date(2027, 3, 29), chips_only=True) == (flip,)
+    assert end_flips((dearer, GONE), date(2027, 3, 30), chips_only=True) == ()
+
+
+def test_end_of_shared_software_is_a_flip_of_endpoints_alone():
+    slurm = replace(GONE, key="slurm/25.11", what="Slurm 25.11", withdrawn=False)
+    assert end_flips((slurm,), date(2027, 1, 1), chips_only=True) == ()
+    assert len(end_flips((slurm,), date(2027, 1, 1), chips_only=False)) == 1

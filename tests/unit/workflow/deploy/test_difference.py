@@ -194,6 +194,23 @@ def test_resource_without_a_price_is_named_and_not_counted_as_zero():
     assert hourly_rate([{"Resources": {"N": NAT}}], load(), "us-east-1").usd > 0
 
 
+def test_hourly_rate_counts_a_nat_instance_its_address_and_interface_endpoints():
+    catalog = load()
+    nat = {"InstanceType": "m6i.large", "NetworkInterfaces": [{"AssociatePublicIpAddress": True}]}
+    endpoint = {"VpcEndpointType": "Interface", "SubnetIds": ["a", "b"]}
+    resources = {
+        "Nat": {"Type": "AWS::EC2::Instance", "Properties": nat},
+        "Logs": {"Type": "AWS::EC2::VPCEndpoint", "Properties": endpoint},
+        "S3": {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Gateway"}},
+    }
+    rate = hourly_rate([{"Resources": resources}], catalog, "us-east-1", nodes=False)
+    address, interface = (
+        catalog.bill_item(f"vpc.{name}", "us-east-1").usd for name in ("public-ipv4", "interface-endpoint")
+    )
+    assert rate.usd == catalog.on_demand("m6i.large", "us-east-1").usd + address + 2 * interface
+    assert rate.unknown == ()
+
+
 def test_hourly_rate_of_eks_is_node_groups_plus_control_plane():
     eks = json.loads((GOLDEN / "eks-p5-block/training.json").read_text())
     catalog = load()

@@ -1,15 +1,17 @@
 """The quote says what `network.nat: auto` took, and its total is no higher than with a way that the plan names."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from launcher import plan_file
 from launcher.model.enums import NatMode
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE, egress
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
-from tests.plans import request_of
+from tests.plans import EXAMPLES, request_of
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -47,6 +49,16 @@ def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
     network = {line.name for line in quote.components if line.group == "network"}
     assert "NAT instance m6i.large" in network
     assert not {"NAT gateway", "NAT data"} & network
+
+
+def test_a_cheaper_way_that_auto_did_not_take_has_the_wait_of_its_nodes(catalog):
+    # No price of a trn2 node-hour on demand is known in us-east-2: the wait has no dollars.
+    plan = plan_file.load(EXAMPLES / "hyperpod-eks/trn2-training-plan.yaml")
+    quote = price_request(Path("plan.yaml"), plan, catalog, NOW, PriceOptions()).quote(1)
+    (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
+    taken, cheaper = re.findall(r"\$(\d+\.\d\d)", found.message)[:2]
+    assert float(cheaper) < float(taken)
+    assert re.search(r"by NAT instance, through which nodes wait \d+ min longer", found.message)
 
 
 @pytest.mark.parametrize("network", [{"nat": "gateway"}, {"name": "team", "az_ids": ["use1-az1", "use1-az2"]}])
