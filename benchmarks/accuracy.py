@@ -82,9 +82,10 @@ vendor is 3.3 times as fast. ESM-2 with 150 million parameters on g5.12xlarge is
 the fitted rows have no encoder on GPUs. The whole runs of Falcon on p4d are published in days, weeks and months. A fit
 that also uses these rows is not better on sources left out of it (see the rejected changes), so the coefficients stay.
 
-The other 52 rows are of 12 sources, 4 of them known to the fit, with p6-b300 (5 rows), p5en (3), trn2 (4) and g5 (7)
-among them. None was found for p5, p6-b200 and g6e. The estimate is worse on these rows than on those that it was fitted
-on, in these places:
+The next 52 rows are of 12 sources, 4 of them known to the fit, with p6-b300 (5 rows), p5en (3), trn2 (4) and g5 (7)
+among them. The last 33 rows are full fine-tuning on one node of the chips of p6-b300 (32, all of one source, which
+compares eight trainers on cards of an unnamed cloud) and of p6-b200 (1). None was found for p5 and g6e, nor one that
+names a p6-b200. The estimate is worse on these rows than on those that it was fitted on, in these places:
 
 - LoRA on one chip of trn2 (Qwen3.5-4B) runs at a tenth to a twentieth of the estimate. The source trains with a young
   PyTorch backend, reaches 1.6 to 3.5 % of the chip's peak and says that the chip can do far more. No plan key tells
@@ -95,6 +96,12 @@ on, in these places:
   to 1.9 times the estimated time. The estimate takes the layout of a careful user, and these layouts are slower than
   FSDP of the same sources, which agrees.
 - Sequences of one million tokens (TRL with context parallelism on 8 H100) train twice as fast as estimated.
+- Dense models of 4 and 8B on one B300, by a trainer on Transformers 5 with current attention and fused kernels, train
+  1.4 to 2.3 times as fast as estimated for Hugging Face trainers, at 2,048 as at 32,768 tokens. The rows of Hugging
+  Face trainers in the fit are of older chips and kernels. Transformers with FSDP2 on 8 B200 agrees with the estimate.
+- Mixtures of 26B on two B300 with 2,048 or 16,384 tokens per chip and step: six trainers take 0.8 to 6.3 times the
+  estimated time, each in its fastest configuration, because a step is too short to hide the optimizer and the
+  launches. Of the mixtures on 8 B300 with 4,096 tokens and more, 12 of 13 are in the range.
 
 Published figures that are not in the data, because the page does not state what a row needs, or contradicts itself:
 Llama 2 13B with NeMo on trn1 (almost the same rate on 16 and on 32 nodes), AWS's NeMo sample on 4 L40S (the length of
@@ -104,7 +111,9 @@ checkpoints), Llama 3 70B with QLoRA on g5.12xlarge (its hours per step and per 
 p4d and p5 (no hours), Qwen3 8B on p6-b300 with 8,192 tokens (its TFLOPS and its rates differ by a factor of 2), the
 same model on p5en with streamed data (the chips wait for it), LoRA of 8B on trn1 beside the run on g5.12xlarge (its
 steps and samples contradict its layout), LoRA with ATorch (its FLOPs are not defined), two reports of torchtitan on
-B200 (no model, or no length), and the configurations of trn2 that use less than a chip.
+B200 (no model, or no length), AWS's guide to training on p6-b200 (rates in a chart, of a model without dimensions),
+the 27B run on 8 B300 of Databricks (no rate), LoRA of 9B and 27B on B200 (no tokens per step), and the configurations
+of trn2 that use less than a chip.
 
 Mixtures of experts on several AWS nodes: the published runs over EFA spread the experts over 16 and 32 chips, in
 layouts that their authors call reference layouts. All are of one source, so no source left out confirms the term for

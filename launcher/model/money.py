@@ -12,12 +12,12 @@ CENT = Decimal("0.01")
 
 
 def cents(usd: Decimal) -> str:
-    """Money to the cent; amounts below a cent in full, so that a non-zero limit is never shown as zero.
+    """Money to the cent; amounts below a cent to two digits, so that a non-zero limit is never shown as zero.
 
-    >>> cents(Decimal("1234.5")), cents(Decimal("0.0001")), cents(Decimal(0))
-    ('1,234.50', '0.0001', '0.00')
+    >>> cents(Decimal("1234.5")), cents(Decimal("0.0001")), cents(Decimal("0.00713138404")), cents(Decimal(0))
+    ('1,234.50', '0.0001', '0.0071', '0.00')
     """
-    return f"{usd.normalize():f}" if 0 < abs(usd) < CENT else f"{usd:,.2f}"
+    return f"{round(usd, 1 - usd.adjusted()).normalize():f}" if 0 < abs(usd) < CENT else f"{usd:,.2f}"
 
 
 def sum_usd(amounts: Iterable[Decimal | None]) -> Decimal:
