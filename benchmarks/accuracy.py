@@ -121,6 +121,11 @@ this exchange. With that source left out, the term is physics alone: bytes over 
 published run shows how fast a tuned layout, with the experts of a layer within a node, is on EFA: a plan without
 `workload.train.expert_parallel` has a range that holds both, and `slipway plan` asks for it.
 
+Dense models whose states do not fit in one node, on nodes with a slower network than the published clusters
+(p5.4xlarge, g5, g6 and g6e): no row is known. Their wait for the weights of other nodes is physics: bytes of a
+micro-step over 85 % of the network, beside the arithmetic. Two p5.4xlarge train 8B in full at a third of the rate of
+two chips in one node, unless the micro-batch is large.
+
 A quote on a family of instances without a row of its kind of job has a wider range, and a finding says so. A range is
 also wider if a fine-tuning plan does not set its trainer or its micro-batch. `slipway plan` names the key that narrows
 the dollars most, if it narrows them by a fifth or more. Where fewer than five sources of a kind of job are known, the

@@ -194,7 +194,7 @@ def _notes(priced: Priced) -> tuple[list[str], list[str]]:
     else:
         refusals += wasted
     if len(priced.candidates) <= 1:
-        return refusals, notes
+        return refusals, [*notes, *_range(priced)]
     if wasted:
         # A command that wastes chips needs the room: its total is not the one to look at yet.
         return refusals, [*notes, *_port(priced), *_range(priced)]

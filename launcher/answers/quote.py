@@ -59,8 +59,8 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     lines = ["", title(quoted), "", *(piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width))]
     causes = (on_average(quoted.usd), why_wide(quoted))
     lines += [piece for line in causes if line for piece in wrapped(f"  {line}", width)]
-    if not quoted.gate.allowed:
-        lines += gate_lines(quoted, width)
+    refused = not quoted.gate.allowed or bool(priced.blocking)
+    lines += gate_lines(quoted, priced, width) if refused else []
     lines += ["", *_bill(quoted, width, small=small or Decimal(0)), ""]
     if quoted.serving is None:
         lines += wrapped(
@@ -84,8 +84,7 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
         lines += [""]
     else:
         lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
-    if quoted.gate.allowed:
-        lines += gate_lines(quoted, width)
+    lines += [] if refused else gate_lines(quoted, priced, width)
     findings = [finding for finding in quoted.findings if explained or not _is_in_summary(finding, quoted)]
     shown = [finding for finding in findings if explained or quote_screen.without_asking(finding)]
     lines += [piece for finding in shown for piece in wrapped(f"  {finding_line(finding)}", width)]
@@ -262,9 +261,11 @@ def _spot(quoted: Quote, width: int) -> list[str]:
     return lines
 
 
-def gate_lines(quoted: Quote, width: int) -> list[str]:
-    """The gate's decision on a launch."""
+def gate_lines(quoted: Quote, priced: Priced, width: int) -> list[str]:
+    """The gate's decision on a launch, and what of the plan prevents one whichever row it takes."""
     gate = quoted.gate
+    if gate.allowed and priced.blocking:
+        return wrapped(f"  gate: a launch is refused: {quote_screen.blocked(priced.blocking[0])}", width)
     if gate.allowed:
         return ["  gate: a launch is allowed"]
     fix = f" ({gate.hint})" if gate.hint else ""

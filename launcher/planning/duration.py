@@ -122,6 +122,7 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
     if utilisation.rows_on_instance(shape, facts) == 0:
         source = "no published run of this kind of job on these instances is known; the range is wider for it"
         yield Assumption(name="instance", value=shape.instance_family or "", unit="", source=source)
+    yield from _gathered(shape, facts)
     if utilisation.assumes_exchange(shape):
         spread = min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)
         source = (
@@ -132,6 +133,20 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         source = "no published run shows a gain from FP8 here: estimated as bf16; the range is wider for it"
         yield Assumption(name="precision", value="fp8", unit="", source=source)
+
+
+def _gathered(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+    """The wait for weights of other nodes, on a network slower than that of published runs."""
+    factors = throughput.gather_factors(shape, facts, utilisation.estimate(shape, facts).mid)
+    if factors is not None and shape.node_gbps is not None:
+        low, mid, high = (1.0 / factor for factor in reversed(factors))
+        seconds = throughput.gather_seconds(shape, shape.node_gbps)
+        source = (
+            f"the states do not fit in one node: its {shape.node_gbps:g} Gbit/s need {seconds:.1f} s a micro-step for"
+            " the weights of the others (FSDP); a type with all chips in one node has no such wait"
+        )
+        unit = f"times the hours ({low:.1f} to {high:.1f})"
+        yield Assumption(name="network between nodes", value=f"{mid:.1f}", unit=unit, source=source)
 
 
 def _few_sources(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:

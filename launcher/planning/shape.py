@@ -66,6 +66,8 @@ class TrainingShape:
     top_k: int | None = None
     # Whether the nodes exchange over EFA.
     efa: bool = False
+    # What the network of one AWS node carries all the time; None for the clusters of published rows.
+    node_gbps: float | None = None
     # The AWS family ("p5"), None for the clusters of published rows.
     instance_family: str | None = None
     # None if the plan leaves it to the trainer.

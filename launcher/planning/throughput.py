@@ -1,20 +1,25 @@
 """The steady rate of a job in tokens per second: from utilisation and the user's measurements, or from one node.
 
-A node measurement in the plan (`throughput_tokens_per_s`) replaces the estimate; measured runs of the folder correct
-the estimate (`posterior.py`).
+A plan on nodes with a slower network than those of published runs, whose weights cross it in every micro-step, takes
+longer (`gather_factors`). A node measurement in the plan (`throughput_tokens_per_s`) replaces the estimate; measured
+runs of the folder correct the estimate (`posterior.py`).
 """
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
-from launcher.model.enums import Optimizer
+from launcher.model.enums import Optimizer, Stack
 from launcher.model.learned import Posterior
 from launcher.model.training import TrainingFacts
-from launcher.planning import flops, utilisation
+from launcher.planning import flops, memory, utilisation
 from launcher.planning.optimizers import DEFAULT, recipe
 from launcher.planning.shape import TrainingShape, known_hidden
 
 MUON_STEPS = 5.0
+GATHER_SHARE = 0.85
+"""Share of the nodes' network that collectives reach: 340 of 400 Gbit/s on p4d (stas00/ml-engineering@744d01e,
+network/README.md)."""
 TENTH = 1.2816
 """Standard deviations of a normal distribution from its middle to its 10th and its 90th percentile."""
 
@@ -40,6 +45,10 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     factor = optimizer_factor(shape, mfu.mid)
     if factor != 1.0:
         mfu = utilisation.Mfu(low=mfu.low * factor, mid=mfu.mid * factor, high=mfu.high * factor, scale=mfu.scale)
+    slower = gather_factors(shape, facts, mfu.mid)
+    if slower is not None:
+        low, mid, high = slower
+        mfu = utilisation.Mfu(low=mfu.low * low, mid=mfu.mid * mid, high=mfu.high * high, scale=mfu.scale)
     learned = _posterior(shape, facts, mfu.scale)
     if learned is not None:
         mid = mfu.mid * math.exp(learned.shift)
@@ -77,6 +86,53 @@ def optimizer_factor(shape: TrainingShape, mfu: float) -> float:
     if shape.optimizer is Optimizer.MUON:
         extra_s += step_s * MUON_STEPS * known_hidden(shape) / (tokens * shape.chips)
     return step_s / max(step_s + extra_s, step_s / 2.0)
+
+
+def gather_factors(shape: TrainingShape, facts: TrainingFacts, mfu: float) -> tuple[float, float, float] | None:
+    """The rate over nodes that share the weights, as multiples of the rate on the clusters of published rows.
+
+    Sharded training (FSDP, ZeRO-3) brings the weights of the other nodes to each node in every micro-step, twice, and
+    sends their gradients back. The network works beside the arithmetic, so the slower of the two counts (smoothed by a
+    third power). Tuned stacks cut matrices within a node instead, and mixtures have the `exchange` term. Published
+    rows of several nodes are of clusters with eight chips a node, whose own wait is in the fit; those of cards without
+    NVLink are of one node.
+
+    Args:
+        shape: the job.
+        facts: the chips' networks.
+        mfu: utilisation without the network.
+
+    Returns:
+        Low, middle and high: an open micro-batch makes the range wider. None where no weights cross the network.
+    """
+    if shape.node_gbps is None or shape.nodes < 2 or shape.moe:  # noqa: PLR2004
+        return None
+    if shape.stack is Stack.TUNED or shape.accelerator.family != "nvidia":
+        return None
+    traits = utilisation.chip_traits(shape.accelerator, facts)
+    fitted_gbps = math.inf if traits.inference_card else traits.gbps_per_chip * utilisation.WHOLE_STEP_CHIPS
+    if shape.node_gbps >= fitted_gbps or memory.fits(replace(shape, chips=shape.chips_per_node)).fits:
+        return None
+    sizes = (1, utilisation.DEFAULT_MICRO_BATCH, utilisation.MAX_MICRO_BATCH)
+    batches = [shape.micro_batch or size for size in sizes]
+    low, mid, high = (
+        _gather_factor(shape, shape.node_gbps, mfu, batch) / _gather_factor(shape, fitted_gbps, mfu, batch)
+        for batch in batches
+    )
+    return low, mid, high
+
+
+def gather_seconds(shape: TrainingShape, node_gbps: float) -> float:
+    """Seconds in which the weights and gradients of one micro-step pass the network of a node."""
+    passes = 2.0 if shape.trains_adapters else 3.0
+    crossing = memory.WEIGHT_BYTES[shape.method] * shape.params_b * 1e9 * (1.0 - 1.0 / shape.nodes)
+    return passes * crossing / (node_gbps / 8.0 * 1e9 * GATHER_SHARE)
+
+
+def _gather_factor(shape: TrainingShape, node_gbps: float, mfu: float, micro_batch: int) -> float:
+    tokens = shape.sequence_length * micro_batch
+    arithmetic_s = tokens * flops.per_token(shape) / (shape.accelerator.peak_bf16_tflops * 1e12 * mfu)
+    return 1.0 / math.cbrt(1.0 + (gather_seconds(shape, node_gbps) / arithmetic_s) ** 3)
 
 
 def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:

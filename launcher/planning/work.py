@@ -309,6 +309,7 @@ class Estimator:
             expert_parallel=train.expert_parallel,
             top_k=dimensions.top_k,
             efa=nodes > 1,
+            node_gbps=facts.network_baseline_gbps or None,
             instance_family=facts.name.partition(".")[0],
             optimizer=train.optimizer,
             accelerator=self._accelerator(facts),

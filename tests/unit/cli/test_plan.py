@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.answers import explain
+from launcher.answers import explain, words
 from launcher.answers.plan import page
 from launcher.answers.plan_document import document
 from launcher.answers.plan_screen import selected
@@ -177,6 +177,37 @@ def test_heading_of_refused_job_does_not_say_launchable(price_text, width):
     assert "can be launched now" not in shown
     assert "can be launched once the warning is mended" in shown
     assert "warning: run.command: train.py is not in" in shown
+
+
+ONE = """
+slipway: 1
+name: one
+workload: {train: {model: llama-3.1-70b, method: lora, tokens_b: 0.1}}
+target: {kind: ec2, instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_screen_of_one_row_has_its_range_and_what_narrows_it(price_text, width):
+    priced_plan = price_text(ONE)
+    quoted = priced_plan.quote(1)
+    assert len(priced_plan.candidates) == 1
+    shown = " ".join(" ".join(page(priced_plan, width, everything=False)).split())
+    low, high = (words.dollars(usd) for usd in (quoted.usd.low, quoted.usd.high))
+    assert f"{priced_plan.short_id(1)}: ${low} to ${high} by speed 100 %; workload.train.stack: huggingface" in shown
+
+
+@pytest.mark.parametrize("explained, verbose", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("trainer", [False, True])
+def test_every_screen_of_a_quote_says_the_same_of_a_launch(price_text, trainer, explained, verbose):
+    if not trainer:
+        Path("train.py").unlink()
+    priced_plan = price_text(ONE)
+    lines = quote_page(priced_plan.quote(1), 1, 100, priced_plan, explained=explained, verbose=verbose)
+    said = next(line for line in lines if re.match(r" +(Launch|gate:) ", line))
+    assert ("allowed" in said) == trainer
+    assert ("refused" in said and "train.py is not in ." in said) == (not trainer)
 
 
 def test_refused_rows_on_first_screen_are_cheaper_than_first_allowed_row(price_text):
