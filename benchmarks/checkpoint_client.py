@@ -22,7 +22,8 @@ from launcher.agent.checkpoint.commit import assemble, commit
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore
-from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.upload import Sender
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 
 STEP = 1
@@ -31,9 +32,9 @@ STEP = 1
 def agent_up(uri: str, folder: Path) -> None:
     """Hash, send, commit."""
     store = Store(uri)
-    identity = Identity(run="bench", attempt=1, session="bench.a1", part=0, parts=1)
-    manifest, _ = Sender(store, identity).send(FinishedFolder(step=STEP, path=folder, files=local_files(folder)))
-    commit(store, assemble(store, manifest, session=identity.session), session=identity.session)
+    writer = Placement(run="bench", attempt=1, session="bench.a1", part=0, parts=1, node="bench")
+    manifest, _ = Sender(store, writer).send(FinishedFolder(step=STEP, path=folder, files=local_files(folder)))
+    commit(store, assemble(store, manifest, session=writer.session), session=writer.session)
 
 
 def agent_down(uri: str, folder: Path) -> None:

@@ -84,7 +84,7 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
     all_peers = [
         CountedPeers(in_folder(folder, place), place, log, on_notice=lambda _: None)
         for part in range(nodes)
-        for place in [Placement(attempt=1, part=part, parts=nodes, node=f"n{part}", session="r1.a1")]
+        for place in [Placement(run="r1", attempt=1, part=part, parts=nodes, node=f"n{part}", session="r1.a1")]
     ]
     rows = []
     threading.stack_size(256 * 1024)

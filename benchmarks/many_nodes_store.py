@@ -22,8 +22,9 @@ from launcher.agent.checkpoint.commit import announce, assemble, commit, complet
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore
-from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.upload import Sender
 from launcher.agent.manifest import Manifest, StoredFile
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 
 SESSION = "bench.a1"
@@ -43,9 +44,9 @@ def counted(store: Store) -> Iterator[list[int]]:
     events.unregister("before-send.s3", one)
 
 
-def identity(part: int, parts: int) -> Identity:
-    """The identity of a node."""
-    return Identity(run="bench", attempt=1, session=SESSION, part=part, parts=parts)
+def writer(part: int, parts: int) -> Placement:
+    """A node that writes checkpoints."""
+    return Placement(run="bench", attempt=1, session=SESSION, part=part, parts=parts, node=f"n{part}")
 
 
 def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
@@ -61,7 +62,7 @@ def requests(nodes: int, uri: str) -> list[dict[str, Any]]:
             (folder / f"shard-{part}").write_bytes(part.to_bytes(4, "big") * 64)
             finished = FinishedFolder(step=1, path=folder, files=local_files(folder))
             begun = count[0]
-            sent, _ = Sender(store, identity(part, nodes)).send(finished)
+            sent, _ = Sender(store, writer(part, nodes)).send(finished)
             if nodes > 1:
                 announce(store, sent, session=SESSION)
             of_one = count[0] - begun

@@ -61,18 +61,6 @@ class TakenOverError(AgentError):
     exit_code = exits.STORE_FAILED
 
 
-class LostCheckpointsError(AgentError):
-    """Checkpoints exist and none is usable: only the user may decide to start at step 0."""
-
-    exit_code = exits.STORE_FAILED
-
-    def __init__(self, uri: str, newest: str) -> None:
-        super().__init__(
-            f"no checkpoint in {uri} is usable ({newest}), and starting at step 0 would ignore all of them; to "
-            "start at step 0 anyway, set checkpoint.restart: fresh in the plan file"
-        )
-
-
 class StoreError(AgentError):
     """The checkpoint store did not perform a request."""
 
@@ -87,3 +75,13 @@ class StoreError(AgentError):
         self.missing = missing
         self.permanent = permanent
         self.cut_off = cut_off
+
+
+def no_usable_checkpoint(uri: str, newest: str) -> AgentError:
+    """Checkpoints exist and none is usable: only the user may decide to start at step 0."""
+    error = AgentError(
+        f"no checkpoint in {uri} is usable ({newest}), and starting at step 0 would ignore all of them; to "
+        "start at step 0 anyway, set checkpoint.restart: fresh in the plan file"
+    )
+    error.exit_code = exits.STORE_FAILED
+    return error

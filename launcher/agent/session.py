@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from launcher.agent import ending, exits
@@ -24,7 +24,6 @@ from launcher.agent.checkpoint.resume import Resumption, Start
 from launcher.agent.checkpoint.rotation import Rotation
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
-from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.checkpoint.uploader import Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.command_line import filled_in
@@ -67,16 +66,6 @@ _TAGGING_AT_THE_END_S = 60.0
 """Time to tag superseded objects after a completed command; `slipway checkpoints prune` handles the rest."""
 _COMMIT_PATIENCE_S = 30.0
 _COMMIT_POLL_S = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keepers:
-    """The threads that store checkpoints, watch for those that a trainer stored, and tag superseded ones."""
-
-    uploader: Uploader | None
-    dcp: dcp.DcpWatch | None
-    own_watch: OwnWatch | None
-    tagging: Tagging | None
 
 
 class Session:
@@ -196,7 +185,7 @@ class Session:
             claim=claim,
             scratch=self._scratch,
             peers=self._peers,
-            identity=self._identity,
+            writer=self._writer,
             layouts=self._layouts,
             notices=self._notices,
             log=self._log,
@@ -298,14 +287,14 @@ class Session:
             return self._published(ending.failed(start_failure_code(error), f"cannot start the command: {error}"))
         tagging = self._tagging(claim, start)
         rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
-        uploader = self._uploader(claim, start, pace, tagging, rotation)
-        watcher = self._dcp_watch(claim, start, tagging)
         services = AttemptServices(
             notices=self._notices,
             peers=self._peers,
             scratch=self._scratch,
             watch=watch,
-            uploader=uploader,
+            uploader=self._uploader(claim, start, pace, tagging, rotation),
+            dcp=self._dcp_watch(claim, start, tagging),
+            own_watch=own_watch,
             tagging=tagging,
             rotation=rotation,
             metrics=metrics,
@@ -320,7 +309,7 @@ class Session:
             command.signal(signal.SIGKILL)  # a defect in the agent must not leave an unsupervised command
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
-        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own_watch=own_watch, tagging=tagging))
+        return self._ending(outcome, services)
 
     def _remember_marks(self) -> None:
         """Record that the trainer renames or marks finished checkpoints, so that no later attempt must guess."""
@@ -416,9 +405,9 @@ class Session:
         return 1 if self._spec.checkpoint.writers == "first-node" else self._place.parts
 
     @property
-    def _identity(self) -> Identity:
-        place, parts = self._place, self._parts_of_a_checkpoint
-        return Identity(run=self._spec.run, attempt=place.attempt, session=place.session, part=place.part, parts=parts)
+    def _writer(self) -> Placement:
+        """This node among those that write checkpoints."""
+        return replace(self._place, parts=self._parts_of_a_checkpoint)
 
     def _uploader(
         self, claim: Claim | None, start: Start, pace: Pace, tagging: Tagging | None, rotation: Rotation
@@ -439,7 +428,7 @@ class Session:
         uploader = Uploader(
             claim.store,
             self._log,
-            self._identity,
+            self._writer,
             newest=start.newest,
             tagging=tagging,
             claim=claim,
@@ -516,12 +505,12 @@ class Session:
     def _taken_over(self, reason: str) -> None:
         self._notices.put(Notice(source=TAKEN_OVER, detail=reason))
 
-    def _ending(self, outcome: Outcome, keepers: Keepers) -> Ending:
+    def _ending(self, outcome: Outcome, services: AttemptServices) -> Ending:
         """Upload the rest, then return how the attempt ended."""
         end = ending.of_command(outcome)
         if outcome.notice is None:
             self._published(end)
-        lacking = self._delivered(outcome, keepers, completed=end == ending.completed())
+        lacking = self._delivered(outcome, services, completed=end == ending.completed())
         if end.is_failure and not outcome.hung and (lost := self._peers.lost()):
             return ending.lost(lost)
         late = self._notices.next_end()
@@ -531,8 +520,8 @@ class Session:
             return ending.failed(lacking.code, f"the command completed, but {lacking.reason}")
         return end
 
-    def _delivered(self, outcome: Outcome, keepers: Keepers, *, completed: bool) -> Lack | None:
-        uploader, newest = keepers.uploader, outcome.newest_step
+    def _delivered(self, outcome: Outcome, services: AttemptServices, *, completed: bool) -> Lack | None:
+        uploader, newest = services.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         unsent = uploader.finish(deadline) if uploader is not None else []
         if uploader is not None and not unsent:
@@ -544,13 +533,13 @@ class Session:
         lack = None if completed and self._spec.after else self._bring_outputs(deadline)
         if completed and uploader is not None:
             self._log_unstored()
-        if keepers.dcp is not None:
-            keepers.dcp.finish()
-        if keepers.own_watch is not None:
-            keepers.own_watch.finish(clean=completed)
-        if keepers.tagging is not None:
+        if services.dcp is not None:
+            services.dcp.finish()
+        if services.own_watch is not None:
+            services.own_watch.finish(clean=completed)
+        if services.tagging is not None:
             patience_s = _TAGGING_AT_THE_END_S if completed else 0.0
-            keepers.tagging.finish(min(deadline, time.monotonic() + patience_s))
+            services.tagging.finish(min(deadline, time.monotonic() + patience_s))
         if uploader is not None and newest is not None and not uploader.has(newest):
             return Lack(code=exits.STORE_FAILED, reason=f"its last checkpoint, step {newest}, is not in the store")
         return lack

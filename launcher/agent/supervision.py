@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from launcher.agent import exits
 from launcher.agent.checkpoint.agreement import NONE
+from launcher.agent.checkpoint.dcp import DcpWatch
 from launcher.agent.checkpoint.finished import FinishedFolder
+from launcher.agent.checkpoint.own_checkpoints import OwnWatch
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.rotation import Rotation
 from launcher.agent.checkpoint.scratch import Scratch
@@ -71,6 +73,8 @@ class AttemptServices:
     Attributes:
         watch: Finds finished checkpoints.
         uploader: Uploads them to the store; None if nothing is uploaded.
+        dcp: Watches for the shards of distributed checkpoints that the trainer stores itself; None if it stores none.
+        own_watch: Watches for other checkpoints that the trainer stores itself; None if it stores none.
         tagging: Tags superseded ones in the store; None if the attempt has no store.
         rotation: Removes the checkpoints from this node that the trainer has removed from the first one.
         pace: The interval between checkpoints.
@@ -83,6 +87,8 @@ class AttemptServices:
     scratch: Scratch
     watch: CheckpointWatch
     uploader: Uploader | None
+    dcp: DcpWatch | None
+    own_watch: OwnWatch | None
     tagging: Tagging | None
     rotation: Rotation
     metrics: Metrics

@@ -138,7 +138,7 @@ def _bare(unquoted: Unquoted) -> tuple[str, ...]:
     )
 
 
-def _quantity(value: Decimal | None) -> str:
+def _quantity(value: Decimal | float | None) -> str:
     if value is None:
         return ""
     return f"{value:.2g}" if 0 < value < Decimal("0.1") else f"{value:,.2f}"

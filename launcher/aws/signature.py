@@ -1,7 +1,6 @@
 """The signature of a request to AWS, computed by the SDK's own signers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
 from botocore.auth import HmacV1QueryAuth, S3SigV4Auth, SigV4Auth
@@ -13,38 +12,38 @@ _CONTENT_HASH = "x-amz-content-sha256"
 _QUOTED = "-_.~"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedParts:
-    """The parts of a request that version 4 signs.
-
-    `path` and `query` are as sent, percent-encoded, the query without the signature. `headers` are the signed headers
-    by lower-case name; `content_hash` is the SHA-256 of the body in hex, or the word that replaces it.
-    """
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    content_hash: str
-
-
-def version_4(parts: SignedParts, *, secret: str, moment: str, region: str, service: str) -> str:
+def version_4(
+    method: str,
+    path: str,
+    query: str,
+    headers: Mapping[str, str],
+    *,
+    content_hash: str,
+    secret: str,
+    moment: str,
+    region: str,
+    service: str,
+) -> str:
     """The signature of version 4, in hex.
 
     Args:
-        parts: the parts to sign.
+        method: the method of the request.
+        path: as sent, percent-encoded.
+        query: as sent, percent-encoded, without the signature.
+        headers: the signed headers by lower-case name.
+        content_hash: the SHA-256 of the body in hex, or the word that replaces it.
         secret: the secret key.
         moment: the time of the signature, in the form of X-Amz-Date.
         region: of the credential's scope.
         service: of the credential's scope.
     """
-    pairs = [parameter.partition("=") for parameter in parts.query.split("&") if parameter]
+    pairs = [parameter.partition("=") for parameter in query.split("&") if parameter]
     canonical = "&".join(sorted(f"{_encoded(name)}={_encoded(value)}" for name, _, value in pairs))
     signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(Credentials("", secret), service, region)
     # The SDK's own choice leaves out some headers that other SDKs sign.
-    signer.headers_to_sign = lambda _: _headers(parts.headers)
-    headers = {**parts.headers, _CONTENT_HASH: parts.content_hash}
-    request = AWSRequest(parts.method, f"http://localhost{parts.path}?{canonical}", headers=headers)
+    signer.headers_to_sign = lambda _: _headers(headers)
+    sent = {**headers, _CONTENT_HASH: content_hash}
+    request = AWSRequest(method, f"http://localhost{path}?{canonical}", headers=sent)
     request.context["timestamp"] = moment
     text = signer.string_to_sign(request, signer.canonical_request(request))
     return str(signer.signature(text, request))

@@ -7,9 +7,9 @@ never prices anything; a row from memory prices a bill item if no better row exi
 from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from launcher.catalog.store import Store
+from launcher.catalog.store import RangeRow, Row, Store, TermRow, TierRow
 from launcher.model.enums import Basis, Market
 from launcher.model.money import Price
 
@@ -22,26 +22,8 @@ PRICING = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
 _BASIS = {member.value: member for member in Basis}
 
 
-class Dated(Protocol):
-    """A row with its origin."""
-
-    @property
-    def as_of(self) -> str:
-        """The ISO date."""
-
-    @property
-    def basis(self) -> str:
-        """A value of Basis."""
-
-    @property
-    def source(self) -> str:
-        """An id of sources.csv."""
-
-    @property
-    def note(self) -> str:
-        """Additional remarks."""
-
-
+Dated = Row | TermRow | RangeRow | TierRow
+"""A row with its origin: ISO date, basis, id in sources.csv, remarks."""
 AnyRow = TypeVar("AnyRow", bound=Dated)
 
 

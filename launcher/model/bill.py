@@ -98,13 +98,14 @@ class ComparedLine:
         return None if self.line.usd is None else self.usd - self.line.usd
 
 
-class Unquoted(NamedTuple):
-    """A billed amount that is in no line of the quote."""
+@record(described=False)
+class Unquoted:
+    """A billed amount that is in no line of the quote; its quantity is 0 if its rows have several units."""
 
-    service: str
-    usage_type: str
+    service: str | None
+    usage_type: str | None
     what: str
-    quantity: Decimal
+    quantity: float
     unit: str
     usd: Decimal
 

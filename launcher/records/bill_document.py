@@ -55,29 +55,6 @@ class BilledLine:
 
 
 @json_object
-class UnquotedLine:
-    """A billed amount that is in no line of the quote."""
-
-    service: str | None
-    usage_type: str | None
-    what: str
-    quantity: float
-    unit: str
-    usd: Decimal
-
-    @classmethod
-    def of(cls, line: Unquoted) -> "UnquotedLine":
-        """The line of a bill."""
-        return filled(
-            cls,
-            line,
-            service=line.service or None,
-            usage_type=line.usage_type or None,
-            quantity=float(line.quantity),
-        )
-
-
-@json_object
 class BilledDocument:
     """A bill compared with its quote."""
 
@@ -96,7 +73,7 @@ class BilledDocument:
     missing: str | None
     final: bool | None
     lines: tuple[BilledLine, ...]
-    unquoted: tuple[UnquotedLine, ...]
+    unquoted: tuple[Unquoted, ...]
     notes: tuple[str, ...]
 
     @classmethod
@@ -108,7 +85,6 @@ class BilledDocument:
             tag=Tag(key=billed.tag[0], value=billed.tag[1]),
             billed_usd=billed.usd,
             lines=tuple(BilledLine.of(line) for line in billed.lines),
-            unquoted=tuple(UnquotedLine.of(line) for line in billed.unquoted),
         )
 
 

@@ -178,15 +178,6 @@ def past_load_test(document: Json) -> PastLoadTest | None:
     return PastLoadTest(row, _unfit(load))
 
 
-class _PastStep(NamedTuple):
-    """One step of a load test read back."""
-
-    concurrency: int
-    requests: int
-    failures: int
-    tokens_per_s: float
-
-
 class _PastLoad(NamedTuple):
     """A load test read back, with the keys of its document."""
 
@@ -202,7 +193,7 @@ class _PastLoad(NamedTuple):
     instances_after: int
     input_tokens: int
     output_tokens: int
-    steps: tuple[_PastStep, ...]
+    steps: tuple[StepObject, ...]
     measured_tokens_per_s: float
     measured_input_tokens: float
     measured_output_tokens: float

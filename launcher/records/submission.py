@@ -123,16 +123,10 @@ _NODE = ("via", "host", "instance", "region", "user", "role", "kind")
 
 
 class _Work(NamedTuple):
+    """The keys of a submission's `work` that the screens show."""
+
     files: int
     git: GitState | None
-
-
-class _Head(NamedTuple):
-    """What tells how a submission is read, and the keys of its `work` that the screens show."""
-
-    head_node: HeadNode
-    work: _Work
-    target: str | None = None
 
 
 def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: bool = False) -> RunFolder:
@@ -168,16 +162,15 @@ def recorded(folder: RunFolder) -> Submission | None:
     if document.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {document.get('schema')!r}, expected {SCHEMA!r}")
     try:
-        head = read(_Head, document)
-        if head.head_node.via == SANDBOX and head.head_node.instance is None:
+        node = read(HeadNode, document.get("head_node"), "head_node")
+        if node.via == SANDBOX and node.instance is None:
             return None
-        return read(Submission, {**document, "target": _target(head.target, head.head_node)})
+        read(_Work, document.get("work"), "work")
+        return read(Submission, {**document, "target": document.get("target") or _target(node)})
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is not a submission record: {problem}") from problem
 
 
-def _target(recorded: str | None, head_node: HeadNode) -> str:
-    """The target kind of a submission; for an older record the first kind whose jobs are queried the same way."""
-    if recorded is not None:
-        return recorded
+def _target(head_node: HeadNode) -> str:
+    """The target kind of an older record, which has none: the first kind whose jobs are queried the same way."""
     return next(kind.value for kind in training_targets() if target_of(kind).pods == (head_node.kind is not None))

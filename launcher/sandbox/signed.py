@@ -16,7 +16,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from launcher.aws.signature import SignedParts, version_2, version_4
+from launcher.aws.signature import version_2, version_4
 from launcher.sandbox.keys import AccessKey, KeyRing
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
@@ -122,14 +122,17 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
         raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
     signed = signed_at
     _refuse_another_time(signed, query if presigned else None, claim.service)
-    parts = SignedParts(
-        method=request.method,
-        path=request.target.partition("?")[0] or "/",
-        query=_query_signed(request, ignored | {"X-Amz-Signature"} if presigned else ignored),
-        headers=_headers_signed(request, claim),
+    expected = version_4(
+        request.method,
+        request.target.partition("?")[0] or "/",
+        _query_signed(request, ignored | {"X-Amz-Signature"} if presigned else ignored),
+        _headers_signed(request, claim),
         content_hash=_content_hash(request, claim, presigned=presigned),
+        secret=key.secret,
+        moment=claim.moment,
+        region=claim.region,
+        service=claim.service,
     )
-    expected = version_4(parts, secret=key.secret, moment=claim.moment, region=claim.region, service=claim.service)
     if not compare_digest(expected.encode(), claim.signature.encode()):
         raise AccessError(
             Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"

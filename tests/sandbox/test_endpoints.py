@@ -50,7 +50,8 @@ class World:
         options = DeployOptions(
             root=self.root, sandbox=sandbox, dry_run=False, notify=self.notify, emulator=self.sandbox, account=account
         )
-        return run_endpoint(priced, rank, quoted, options, ask=ask)
+        folder, _, _ = run_endpoint(priced, rank, quoted, options, ask=ask)
+        return folder
 
     def outputs(self, name):
         return stacks.describe(self.session, f"slipway-{name}-serving").outputs
@@ -73,13 +74,13 @@ def slipway_in(slipway, monkeypatch):
 
 
 def report_of(run):
-    return json.loads((run.folder.path / "report.json").read_text())
+    return json.loads((run.path / "report.json").read_text())
 
 
 def assert_all_is_read_back(world, run):
     """Every type of the template has a reader, something that it could read, and something behind it."""
     assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.messages), world.messages
-    templates = [json.loads(path.read_text()) for path in run.folder.assembly.glob("*.template.json")]
+    templates = [json.loads(path.read_text()) for path in run.assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in EndpointStacks.readers for type_ in types}
     assert not types & {resource.type for resource in world.sandbox.resources() if resource.model == "nothing"}
@@ -116,10 +117,10 @@ class TestChatOnInferentia:
         assert answer["ttft_ms"] > 0
         assert answer["tokens_per_s"] > 0
         assert "stand-in" in answer["shown"]
-        events = [json.loads(line)["event"] for line in chat.first.folder.events.read_text().splitlines()]
+        events = [json.loads(line)["event"] for line in chat.first.events.read_text().splitlines()]
         assert events == ["deployed", "in-service", "answered"]
         for name in ("plan.json", "quote.json", "outputs.json", "rendered/endpoint.json"):
-            assert (chat.first.folder.path / name).is_file(), name
+            assert (chat.first.path / name).is_file(), name
 
     @pytest.mark.parametrize(
         "how, message",

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from launcher.agent import manifest as manifests
 from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained
-from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store, StoredText
 
 _READERS = 8
@@ -24,9 +24,9 @@ def announce(store: Store, part: Manifest, *, session: str) -> None:
     store.write_text(key, part.to_json())
 
 
-def renounce(store: Store, identity: Identity, step: int, reason: str) -> None:
+def renounce(store: Store, writer: Placement, step: int, reason: str) -> None:
     """Report that this node has no part of a checkpoint, so that no other node waits for it."""
-    key = manifests.part_key(step=step, session=identity.session, part=identity.part)
+    key = manifests.part_key(step=step, session=writer.session, part=writer.part)
     store.write_text(key, manifests.unusable(reason))
 
 

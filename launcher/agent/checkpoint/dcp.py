@@ -15,7 +15,7 @@ from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.retention import Inspect, RetainedCheckpoint
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.dcp_metadata import check_size, dcp_shards
-from launcher.agent.errors import LostCheckpointsError, ManifestError, StoreError, TakenOverError
+from launcher.agent.errors import ManifestError, StoreError, TakenOverError, no_usable_checkpoint
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import DCP_METADATA_NAME, step_of_folder
 from launcher.agent.store.objects import Store
@@ -86,7 +86,7 @@ def newest_dcp(
     `on_skip` receives each newer incomplete step. With `fresh`, unusable checkpoints are not an error.
 
     Raises:
-        LostCheckpointsError: checkpoints exist, and none is usable.
+        AgentError: checkpoints exist, and none is usable.
     """
     folders: dict[int, list[str]] = {}
     for name in store.folders():
@@ -108,7 +108,7 @@ def newest_dcp(
             broken[folder] = reason
     if broken and at_most is None and not fresh:
         folder, reason = next(iter(broken.items()))
-        raise LostCheckpointsError(store.uri, f"{folder}: {reason}")
+        raise no_usable_checkpoint(store.uri, f"{folder}: {reason}")
     _disown(store, broken)
     return None, skipped
 

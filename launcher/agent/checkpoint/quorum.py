@@ -16,11 +16,11 @@ from collections.abc import Iterable
 
 from launcher.agent.checkpoint.commit import assemble, missing_parts
 from launcher.agent.checkpoint.confirmation import Question
-from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import ManifestError, MixedVersionsError
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import BEAT_S, Peers
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 
 _BEATS = 2
@@ -30,15 +30,15 @@ _BEATS = 2
 class Quorum:
     """Assembles the parts of checkpoints, on the first node."""
 
-    def __init__(self, store: Store, peers: Peers, identity: Identity, *, newest: Manifest | None) -> None:
+    def __init__(self, store: Store, peers: Peers, writer: Placement, *, newest: Manifest | None) -> None:
         self._store = store
         self._peers = peers
-        self._session = identity.session
+        self._session = writer.session
         self._question = Question(peers)
         self._passed_at: dict[int, float] = {}
         self._silent: set[int] = set()
-        if newest is not None and (newest.run, newest.parts) == (identity.run, identity.parts):
-            self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
+        if newest is not None and (newest.run, newest.parts) == (writer.run, writer.parts):
+            self._silent = set(range(writer.parts)) - {file.part for file in newest.files}
 
     def assembled(self, first: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
         """The complete checkpoint of the first node's part `first`; None while a part or answer is missing.

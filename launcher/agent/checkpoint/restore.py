@@ -27,7 +27,7 @@ from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
-from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
+from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError, no_usable_checkpoint
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, is_below, step_of_folder
 from launcher.agent.manifest_tree import complete_tree
 from launcher.agent.node.reserve import FULL
@@ -119,7 +119,7 @@ class Restore:
 
         Raises:
             StoreError: the store cannot be read; nothing is left in the folder.
-            LostCheckpointsError: checkpoints exist, and none is usable.
+            AgentError: checkpoints exist, and none is usable.
         """
         for left in self.checkpoints.glob(f"{PARTIAL_NAME}*"):  # of a restore that was killed
             shutil.rmtree(left, ignore_errors=True)
@@ -157,7 +157,7 @@ class Restore:
         if finished_here is not None:
             local = self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
         if local is None and lost and at_most is None and not self.fresh:
-            raise LostCheckpointsError(self.store.uri, lost)
+            raise no_usable_checkpoint(self.store.uri, lost)
         return local
 
     def _in_the_running(self, finished_here: FinishedFolder | None) -> FinishedFolder | None:
@@ -255,7 +255,7 @@ class Restore:
             "with --fresh"
         )
         if others and not accepted and stops and not self.named and not self.fresh:
-            raise LostCheckpointsError(self.store.uri, f"step {step}: {reason}")
+            raise no_usable_checkpoint(self.store.uri, f"step {step}: {reason}")
         return reason if others else "", accepted
 
     def _move(self, finished: FinishedFolder, row: Layout) -> None:

@@ -19,7 +19,7 @@ from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.retention import RetainedCheckpoint, retained
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
-from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
+from launcher.agent.checkpoint.upload import Sender, check_unchanged
 from launcher.agent.checkpoint.watch import DONE_NAME
 from launcher.agent.checkpoint.withdrawal import Withdrawal, read_withdrawal
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
@@ -28,6 +28,7 @@ from launcher.agent.job import CheckpointSpec
 from launcher.agent.manifest import Manifest, commit_keys, step_of_folder
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.peers import Peers
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 
 # The checkpoint that every node of a job has finished and none of them could store: it is stored before the restore.
@@ -46,7 +47,7 @@ _SILENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """One node's side of storing a finished checkpoint. `identity` counts one node if only the first node writes.
+    """One node's side of storing a finished checkpoint. `writer` counts one node if only the first node writes.
 
     `completed` puts back what the trainer removed of a checkpoint's set, as far as the store has it.
     """
@@ -55,7 +56,7 @@ class Backlog:
     claim: Claim
     scratch: Scratch
     peers: Peers
-    identity: Identity
+    writer: Placement
     log: EventLog
     over: Callable[[], bool]
     withdrawal: Withdrawal
@@ -83,7 +84,7 @@ class Backlog:
 
     def _lead(self, finished: FinishedFolder) -> None:
         attempt_life = self.scratch.life_of(finished)
-        several = self.identity.parts > 1
+        several = self.writer.parts > 1
         if (several and not attempt_life) or self.withdrawal.covers(finished) or not self._is_newest(finished.step):
             return
         number = next_number()
@@ -94,10 +95,10 @@ class Backlog:
         part, sent_bytes = self._sent(finished)
         if several and not self._all_have_sent(number):
             return
-        manifest = assemble(self.store, part, session=self.identity.session)
-        check_unchanged(finished, parts=self.identity.parts)
+        manifest = assemble(self.store, part, session=self.writer.session)
+        check_unchanged(finished, parts=self.writer.parts)
         self.claim.check()
-        replaced = commit(self.store, manifest, session=self.identity.session)
+        replaced = commit(self.store, manifest, session=self.writer.session)
         if replaced:
             self.log.append("checkpoint-replaced", step=manifest.step, reason=replaced)
         self.log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
@@ -156,12 +157,12 @@ class Backlog:
 
     def _sent(self, finished: FinishedFolder) -> tuple[Manifest, int]:
         """Send this node's part, verified against the hashes from when it was finished."""
-        part, sent_bytes = Sender(self.store, self.identity).send(finished)
+        part, sent_bytes = Sender(self.store, self.writer).send(finished)
         for file in part.files:
             if finished.hashes.get(file.path) != file.sha256:
                 raise UnusableCheckpointError(f"{file.path} changed after it was finished")
-        if self.identity.parts > 1:
-            announce(self.store, part, session=self.identity.session)
+        if self.writer.parts > 1:
+            announce(self.store, part, session=self.writer.session)
         return part, sent_bytes
 
     def _log_rejection(self, finished: FinishedFolder | None, error: Exception) -> None:
@@ -231,7 +232,7 @@ class Resumption:
     claim: Claim
     scratch: Scratch
     peers: Peers
-    identity: Identity
+    writer: Placement
     layouts: Layouts
     notices: Notices
     log: EventLog
@@ -260,7 +261,7 @@ class Resumption:
         agree(self.peers, restore, over=self.notices.pending)
         start = replace(starts[-1], withdrawn=withdrawal.manifests)
         if self.policy.mode == "agent" and start.newest is None and not self.layouts.key:
-            run = self.identity.run
+            run = self.writer.run
             start = replace(start, layout=self._patiently(lambda: read_layout(self.store, run=run), otherwise=""))
         try:
             if start.newest is not None:
@@ -323,7 +324,7 @@ class Resumption:
             claim=self.claim,
             scratch=self.scratch,
             peers=self.peers,
-            identity=self.identity,
+            writer=self.writer,
             log=self.log,
             over=self.notices.pending,
             withdrawal=withdrawal,
@@ -363,7 +364,7 @@ class Resumption:
             previous=self.scratch.previous,
             unsent=tuple(self.scratch.unsent_checkpoints()),
             part=self.peers.part,
-            parts=self.identity.parts,
+            parts=self.writer.parts,
             on_skip=self._on_skip,
             on_again=lambda reason: self.log.append("restore-again", reason=reason),
             make_room=lambda needed, useful: self.scratch.make_room(needed, useful=useful, starting=True),

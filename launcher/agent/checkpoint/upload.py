@@ -3,7 +3,6 @@
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from launcher.agent.checkpoint.digests import Digests
 from launcher.agent.checkpoint.files import (
@@ -22,23 +21,9 @@ from launcher.agent.errors import ChangedCheckpointError, UnusableCheckpointErro
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key
 from launcher.agent.manifest_tree import StoredLink, mode_text
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 from launcher.agent.store.transfers import Uploads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """The uploader: the run, its attempt (from 1), the number of this node, and the number of nodes.
-
-    `session` identifies this attempt of the job. It is the same on all nodes and never used again: an announcement of
-    one attempt must not count as a part of a later attempt's checkpoint.
-    """
-
-    run: str
-    attempt: int
-    session: str
-    part: int
-    parts: int
 
 
 def check_unchanged(finished: FinishedFolder, *, parts: int) -> None:
@@ -71,13 +56,13 @@ class Sender:
     def __init__(
         self,
         store: Store,
-        identity: Identity,
+        writer: Placement,
         *,
         stored: Iterable[StoredFile] = (),
         digests: Digests | None = None,
     ) -> None:
         self._store = store
-        self._identity = identity
+        self._writer = writer
         self._digests = digests or Digests(lambda *_: None)
         self._sent: dict[tuple[int, str], StoredFile] = {}
         self.remember(stored)
@@ -102,8 +87,8 @@ class Sender:
         step = finished.step
         sent_files = self._files_to_send(finished)
         before = with_content(sent_files)
-        token = f"{self._identity.part}-{secrets.token_hex(4)}"
-        base, in_packs = f"step-{step}/{self._identity.session}/{token}", groups(before)
+        token = f"{self._writer.part}-{secrets.token_hex(4)}"
+        base, in_packs = f"step-{step}/{self._writer.session}/{token}", groups(before)
         alone = set(before).difference(*in_packs)
         stored: list[StoredFile] = []
         with self._store.uploads() as uploads:
@@ -119,16 +104,16 @@ class Sender:
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
                 self._note_arrived(step, stored, uploads.arrived)
-        check_unchanged(finished, parts=self._identity.parts)
+        check_unchanged(finished, parts=self._writer.parts)
         self._sent = {at: entry for at, entry in self._sent.items() if at[0] != step}
         self._sent_packs = {at: key for at, key in self._sent_packs.items() if at[0] != step}
         manifest = Manifest(
-            run=self._identity.run,
-            attempt=self._identity.attempt,
+            run=self._writer.run,
+            attempt=self._writer.attempt,
             step=step,
             folder=finished.folder or finished.path.name,
-            part=self._identity.part,
-            parts=self._identity.parts,
+            part=self._writer.part,
+            parts=self._writer.parts,
             files=tuple(sorted(stored, key=lambda file: file.path)),
             written_at=utc_now(),
             seconds=round(time.monotonic() - begun, 3),
@@ -139,9 +124,7 @@ class Sender:
             mains=finished.mains if len(finished.mains) > 1 else (),
             others=finished.others,
             links=tuple(
-                StoredLink(path=file.path, target=file.link, part=self._identity.part)
-                for file in sent_files
-                if file.link
+                StoredLink(path=file.path, target=file.link, part=self._writer.part) for file in sent_files if file.link
             ),
             folders=finished.folders,
             counted=finished.counted,
@@ -153,7 +136,7 @@ class Sender:
         known_key = self._sent_packs.get((step, pack.contents)) or self._known_packs.get(pack.contents)
         if known_key is None:
             uploads.upload_content(pack.content, key)
-        return list(pack.stored(known_key or key, self._identity.part))
+        return list(pack.stored(known_key or key, self._writer.part))
 
     def _note_arrived(self, step: int, stored: list[StoredFile], arrived: set[str]) -> None:
         sent = [file for file in stored if file.key in arrived]
@@ -180,7 +163,7 @@ class Sender:
             bytes=local.bytes,
             sha256=digest,
             key=key or object_key(base, local.path),
-            part=self._identity.part,
+            part=self._writer.part,
             mode=mode_text(local.mode),
         )
 
@@ -201,7 +184,7 @@ class Sender:
 
     def _files_to_send(self, finished: FinishedFolder) -> tuple[LocalFile, ...]:
         if finished.held is not None:
-            check_unchanged(finished, parts=self._identity.parts)
+            check_unchanged(finished, parts=self._writer.parts)
             return finished.files
         before = local_files(finished.path, present_entries(finished.path, finished.entries, finished.mains))
         if before != finished.files:

@@ -22,7 +22,7 @@ from launcher.agent.checkpoint.layouts import names_others
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
-from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
+from launcher.agent.checkpoint.upload import Sender, check_unchanged
 from launcher.agent.errors import (
     ChangedCheckpointError,
     ManifestError,
@@ -33,6 +33,7 @@ from launcher.agent.errors import (
 from launcher.agent.events import NEWER, EventLog
 from launcher.agent.manifest import Manifest, is_below
 from launcher.agent.node.peers import Peers
+from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
 
 FIRST_PAUSE_S = 1.0
@@ -90,7 +91,7 @@ class Uploader(threading.Thread):
         self,
         store: Store,
         log: EventLog,
-        identity: Identity,
+        writer: Placement,
         *,
         newest: Manifest | None,
         tagging: Tagging,
@@ -103,13 +104,13 @@ class Uploader(threading.Thread):
         super().__init__(name="uploader", daemon=True)
         self._store = store
         self._log = log
-        self._identity = identity
+        self._writer = writer
         self._claim = claim
         self._peers = peers
         self._reports = reports
-        self._quorum = Quorum(store, peers, identity, newest=newest)
+        self._quorum = Quorum(store, peers, writer, newest=newest)
         self._digests = Digests(reports.hashed)
-        self._sender = Sender(store, identity, stored=newest.files if newest else (), digests=self._digests)
+        self._sender = Sender(store, writer, stored=newest.files if newest else (), digests=self._digests)
         self._tagging = tagging
         self._changed = threading.Condition()
         self._waiting: dict[int, FinishedFolder] = {}
@@ -139,10 +140,10 @@ class Uploader(threading.Thread):
 
     def has(self, step: int) -> bool:
         """Whether a step as last offered, or a newer one, is stored; on other nodes than the first: their parts."""
-        first = self._peers.first() if self._identity.part else {}
+        first = self._peers.first() if self._writer.part else {}
         committed = first.get("whole")
         with self._changed:
-            stored_step = self._last_delivered if self._identity.part else self._last_whole
+            stored_step = self._last_delivered if self._writer.part else self._last_whole
             if first.get("ended"):  # a part of what it has not made whole keeps nothing
                 stored_step = committed if isinstance(committed, int) else None
             return stored_step is not None and (stored_step > step or (stored_step == step and step not in self._owed))
@@ -199,7 +200,7 @@ class Uploader(threading.Thread):
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         self._digests.start()
-        if self._identity.part > 0:
+        if self._writer.part > 0:
             Answers(self._peers, self._sent.get).start()
         try:
             while self._goes_on():
@@ -246,7 +247,7 @@ class Uploader(threading.Thread):
                 self._changed.wait(self._longest_wait(pause))
                 return None
             folder = self._sending = self._waiting[step]
-        if self._identity.part == 0:
+        if self._writer.part == 0:
             others = folder.others
             self._peers.publish_state(sending=folder.step, others=others)
             return folder
@@ -277,7 +278,7 @@ class Uploader(threading.Thread):
         """
         with self._changed:
             idle = not self._waiting
-        if self._identity.part == 0 or idle:
+        if self._writer.part == 0 or idle:
             return None
         first = self._peers.first()
         committed = first.get("whole")
@@ -299,14 +300,14 @@ class Uploader(threading.Thread):
         """The step of the waiting folder that is sent now; None if none may be sent."""
         if not self._waiting:
             return None
-        if self._identity.part > 0:
+        if self._writer.part > 0:
             if lead in self._waiting:
                 return lead
             # Nothing newer comes, or may not come in time: what this node has is what the first one can still use.
             is_due = self._no_more or self._hurry
             step = min(self._waiting) if lead is None else max(self._waiting) if is_due else None
             return step if step is None or self._may_precede(self._waiting[step], is_due=is_due) else None
-        if self._identity.parts > 1 and self._uncommitted and not self._hurry:
+        if self._writer.parts > 1 and self._uncommitted and not self._hurry:
             return None
         return max(self._waiting)
 
@@ -319,7 +320,7 @@ class Uploader(threading.Thread):
 
     def _longest_wait(self, pause: float) -> float | None:
         """The longest sleep in seconds if no thread wakes this one; None: sleep until woken."""
-        if self._uncommitted or (self._waiting and self._identity.part > 0):
+        if self._uncommitted or (self._waiting and self._writer.part > 0):
             return _COMMIT_POLL_S
         return max(pause, 0.01) if self._waiting else None
 
@@ -348,19 +349,19 @@ class Uploader(threading.Thread):
         with self._changed:
             if self._waiting.get(folder.step) is folder:
                 del self._waiting[folder.step]
-                self._owed -= {folder.step} if self._identity.part else set()
+                self._owed -= {folder.step} if self._writer.part else set()
             elif not self._stands(delivered):
                 return  # a new version was offered meanwhile
             self._last_delivered, self._delivered = max(folder.step, self._last_delivered or 0), part
             self._answered.add(folder.step)
-            if self._identity.part == 0:
+            if self._writer.part == 0:
                 self._uncommitted[folder.step] = delivered
-        if self._identity.part > 0:
+        if self._writer.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
 
     def _copied(self, folder: FinishedFolder) -> FinishedFolder:
         """A checkpoint that the trainer writes again in place, with a copy of its content, if it is known as whole."""
-        if not folder.in_place or folder.guessed or self._identity.parts > 1:
+        if not folder.in_place or folder.guessed or self._writer.parts > 1:
             return folder
         place = self._copies / f"{folder.step}.{self._versions[folder.step]}.{secrets.token_hex(4)}"
         return replace(folder, held=hold_copy(folder.path, folder.files, place))
@@ -370,22 +371,22 @@ class Uploader(threading.Thread):
 
         On several nodes it is none: the parts of all nodes must be of one version.
         """
-        return delivered.folder.held is not None and self._identity.parts == 1
+        return delivered.folder.held is not None and self._writer.parts == 1
 
     def _send(self, folder: FinishedFolder) -> tuple[Manifest, int]:
         """Send a folder and announce this node's part; return the part and the bytes sent."""
         # Before any upload: an attempt that finds no complete checkpoint must not choose the layout again
         key = f"{folder.layout}/{folder.unit}"
-        if self._identity.part == 0 and key != self._layout:
-            layout_record.write_layout(self._store, run=self._identity.run, key=key)
+        if self._writer.part == 0 and key != self._layout:
+            layout_record.write_layout(self._store, run=self._writer.run, key=key)
             self._layout = key
         part, sent_bytes = self._sender.send(folder)
         with self._changed:
             part = replace(part, version=self._versions[folder.step])
-        if self._identity.part > 0:
+        if self._writer.part > 0:
             self._sent[folder.step] = folder  # the first node may ask about it from here on
-        if self._identity.parts > 1:
-            announce(self._store, part, session=self._identity.session)
+        if self._writer.parts > 1:
+            announce(self._store, part, session=self._writer.session)
         return part, sent_bytes
 
     def _await_again(self, folder: FinishedFolder, reason: str) -> None:
@@ -412,7 +413,7 @@ class Uploader(threading.Thread):
     def _learn_complete(self) -> None:
         """On other nodes than the first: once the last part sent is committed, its files are not sent again."""
         part, committed = self._delivered, self._peers.first().get("whole")
-        if self._identity.part == 0 or part is None or committed != part.step or committed == self._last_whole:
+        if self._writer.part == 0 or part is None or committed != part.step or committed == self._last_whole:
             return
         # Its own part alone: to read the manifest of all parts would cost every node what the checkpoint has in files.
         self._sender.remember(part.files)
@@ -423,9 +424,9 @@ class Uploader(threading.Thread):
 
     def _give_up_on(self, step: int, reason: str) -> None:
         """Drop a folder that cannot be stored; on several nodes, notify the first one."""
-        if self._identity.part > 0:
+        if self._writer.part > 0:
             try:
-                renounce(self._store, self._identity, step, reason)
+                renounce(self._store, self._writer, step, reason)
             except StoreError as error:
                 self._pause(step, error)
                 return
@@ -437,7 +438,7 @@ class Uploader(threading.Thread):
 
     def _drop_abandoned(self) -> None:
         """On the first node of several: drop checkpoints that another node's command ended without."""
-        if self._identity.part == 0 and self._identity.parts > 1:
+        if self._writer.part == 0 and self._writer.parts > 1:
             for step in self._quorum.beyond([*self._waiting, *self._uncommitted]):
                 self._drop(step, "the command on another node ended without this checkpoint")
 
@@ -479,9 +480,9 @@ class Uploader(threading.Thread):
         refusal = self._tagging.retention.refused(manifest)
         if refusal is not None:
             raise ManifestError(refusal)
-        check_unchanged(delivered.folder, parts=self._identity.parts)
+        check_unchanged(delivered.folder, parts=self._writer.parts)
         self._claim.check()
-        replaced = commit(self._store, manifest, session=self._identity.session)
+        replaced = commit(self._store, manifest, session=self._writer.session)
         if replaced:
             self._log.append("checkpoint-replaced", step=manifest.step, reason=replaced)
         return manifest

@@ -11,14 +11,18 @@ from launcher.agent.errors import JobSpecError
 class Placement:
     """The place of this agent in its job.
 
+    An announcement of one attempt must not count as a part of a later attempt's checkpoint, hence the session.
+
     Attributes:
+        run: The job's run.
         attempt: Attempt number, from 1.
         part: Number of this node, from 0.
         parts: Number of nodes with an agent each.
         node: The node's name.
-        session: Identifies this attempt of the job, the same on all nodes.
+        session: Identifies this attempt of the job. It is the same on all nodes and never used again.
     """
 
+    run: str
     attempt: int
     part: int
     parts: int
@@ -62,6 +66,7 @@ def placement(run: str, environment: Mapping[str, str]) -> Placement:
     elif "SLIPWAY_POD" in environment:
         parts, part = max(1, number("SLIPWAY_PARTS", 1)), number("SLIPWAY_PART", 0)
     return Placement(
+        run=run,
         attempt=attempt,
         part=part,
         parts=parts,

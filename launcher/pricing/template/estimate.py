@@ -60,16 +60,6 @@ _ACCELERATED = re.compile(r"(p|g|trn|inf|dl|vt)\d|optimal$|default_")
 """Families with accelerators, for types that the catalog does not know, and Batch's words for any type."""
 
 
-@record
-class _Known:
-    """What template_resources.csv says of a type: `free`, `by-use` or `fixed`, and the price of a fixed one."""
-
-    treatment: str
-    item: str
-    group: str
-    note: str
-
-
 def estimate(stacks: Iterable[Template], catalog: Catalog, now: datetime, source: str) -> TemplateEstimate:
     """Price the stacks of an app.
 
@@ -89,7 +79,7 @@ def estimate(stacks: Iterable[Template], catalog: Catalog, now: datetime, source
             priced = list(pricer.lines(resource))
             if priced:
                 lines += priced
-            elif (said := _said_of(resource.type)) is not None and said.treatment == "free":
+            elif (row := _row(resource.type)) is not None and row["treatment"] == "free":
                 free += 1
             else:
                 others[resource.type] += 1
@@ -107,24 +97,19 @@ def estimate(stacks: Iterable[Template], catalog: Catalog, now: datetime, source
 
 
 def _uncounted(kind: str, count: int) -> UncountedType:
-    said = _said_of(kind)
-    reason = said.note if said is not None else _UNKNOWN_TYPE
-    return UncountedType(type=kind, resources=count, by_use=said is not None, reason=reason)
+    row = _row(kind)
+    reason = row["note"] if row is not None else _UNKNOWN_TYPE
+    return UncountedType(type=kind, resources=count, by_use=row is not None, reason=reason)
 
 
 @cache
-def _rows() -> Mapping[str, _Known]:
-    rows = read_cells("template_resources.csv")
-    return {
-        cells["type"]: _Known(
-            treatment=cells["treatment"], item=cells["item"], group=cells["group"], note=cells["note"]
-        )
-        for cells in rows
-    }
+def _rows() -> Mapping[str, Mapping[str, str]]:
+    """The rows of template_resources.csv by type: a treatment (`free`, `by-use`, `fixed`), the item of a fixed one."""
+    return {cells["type"]: cells for cells in read_cells("template_resources.csv")}
 
 
 @cache
-def _said_of(kind: str) -> _Known | None:
+def _row(kind: str) -> Mapping[str, str] | None:
     """The row of a type, or the first row whose pattern it matches."""
     rows = _rows()
     if kind in rows:
@@ -160,7 +145,7 @@ class _Pricer:
                 yield self._instances(resource, part)
 
     def _parts(self, resource: Resource) -> Iterator[Part]:
-        said = _said_of(resource.type)
+        row = _row(resource.type)
         reader = READERS.get(resource.type)
         if reader is None and resource.type.startswith(CUSTOM):
             reader = compute.parallelcluster if "ClusterConfiguration" in resource.properties else None
@@ -168,8 +153,8 @@ class _Pricer:
             reader = reader if "ClusterConfiguration" in resource.properties else None
         if reader is not None:
             yield from reader(resource, self.stack)
-        elif said is not None and said.treatment == "fixed":
-            yield Item(item=said.item, name=said.note, group=said.group)
+        elif row is not None and row["treatment"] == "fixed":
+            yield Item(item=row["item"], name=row["note"], group=row["group"])
 
     def _item(self, resource: Resource, part: Item) -> EstimateLine:
         price, unit = self.catalog.bill_item(part.item, self.region), _units()[part.item]

@@ -1,4 +1,4 @@
-"""The instances of a cluster in the emulated EC2, and the facts of EC2 and S3 that validate its configuration.
+"""The instances of a cluster in the emulated EC2, and the facts of EC2, IAM and S3 that validate its configuration.
 
 Judged by: moto 5.2.5, with its list of instance types and their facts.
 
@@ -6,6 +6,8 @@ Emulated: instances with type, subnet, security groups, market, placement and Pa
 network interfaces after the first, volumes, launch templates, the AMIs of nodes.
 """
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,8 @@ from moto.core.exceptions import ServiceException
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import StateReason
+from moto.iam.models import iam_backends
+from moto.utilities.utils import get_partition
 
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
@@ -25,7 +29,7 @@ _MARKETS = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 @dataclass(frozen=True, slots=True)
 class EmulatedEc2:
-    """EC2 and S3 of one account in one region."""
+    """EC2, IAM and S3 of one account in one region."""
 
     account_id: str
     region: str
@@ -81,6 +85,30 @@ class EmulatedEc2:
         if bucket not in store.buckets:
             return False
         return key is None or store.get_object(bucket, key) is not None
+
+    def profile_role(self, arn: str) -> str | None:
+        """The ARN of the role of an instance profile; None if the profile does not exist or has no role."""
+        profiles: Any = iam_backends[self.account_id][get_partition(self.region)].instance_profiles.values()
+        profile = next((candidate for candidate in profiles if candidate.arn == arn), None)
+        return None if profile is None or not profile.roles else str(profile.roles[0].arn)
+
+    def digest(self, bucket: str, key: str) -> str | None:
+        """The SHA-256 of an object; None if it does not exist."""
+        if not self.has_object(bucket, key):
+            return None
+        stored = backend_of(self.account_id, self.region).get_object(bucket, key)
+        return None if stored is None else hashlib.sha256(stored.value).hexdigest()
+
+    def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
+        """A version of a launch template, with its user data decoded; None if it does not exist."""
+        templates: Any = ec2_backends[self.account_id][self.region].launch_templates
+        template = templates.get(template_id)
+        if template is None or not version.isdecimal() or not 1 <= int(version) <= len(template.versions):
+            return None
+        data = template.get_version(int(version)).data
+        encoded = data.get("UserData", "")
+        # moto keeps it as text where a call brought it, and as a type of its own where a template did.
+        return data, base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Start a cluster's head node; return the id of its instance."""

@@ -19,9 +19,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from launcher.model import pcs
+from launcher.sandbox.aws import pcs_instances
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.aws.pcs_instances import PcsEc2
 from launcher.sandbox.cluster.pcs_request import (
     Around,
     cluster_problems,
@@ -114,7 +114,7 @@ class PcsService:
 
     def __init__(self, account: str, region: str, clusters: Registry) -> None:
         self.account, self.region = account, region
-        self._clusters, self._aws = clusters, PcsEc2(EmulatedEc2(account, region))
+        self._clusters, self._aws = clusters, EmulatedEc2(account, region)
         self._known: dict[str, PcsCluster] = {}
         self._lock = threading.RLock()
 
@@ -228,7 +228,7 @@ class PcsService:
             if users:
                 raise PcsError("ConflictException", f"compute node group {group.name} is in queue {', '.join(users)}")
             for instance in cluster.instance_ids.pop(group.id):
-                self._aws.ec2.terminate(instance, "Client.UserInitiatedShutdown")
+                self._aws.terminate(instance, "Client.UserInitiatedShutdown")
             del cluster.groups[group.id]
 
     def delete_queue(self, cluster_name: str, name: str) -> None:
@@ -311,7 +311,7 @@ class PcsService:
 
     def run_instance(self, cluster: PcsCluster, group: Part) -> str:
         """Run an instance of a group; return its id."""
-        instance = self._aws.run(cluster.id, group.id, group.request)
+        instance = pcs_instances.run(self._aws, cluster.id, group.id, group.request)
         cluster.instance_ids[group.id].append(instance)
         return instance
 
@@ -323,7 +323,7 @@ class PcsService:
             return
         spec = self._spec(cluster)
         try:
-            self._clusters.start(spec, PcsFleet(service=self, cluster=cluster, ec2=self._aws.ec2))
+            self._clusters.start(spec, PcsFleet(service=self, cluster=cluster, ec2=self._aws))
         except ClusterFailedError as failure:
             raise PcsError("InternalServerException", str(failure)) from failure
         cluster.running = spec
@@ -357,7 +357,7 @@ class PcsService:
         if facts is None:
             raise PcsError("ValidationException", f"EC2 has no instance type {name}")
         most = int(count["maxInstanceCount"])
-        data = self._aws.data_of(request)
+        data = pcs_instances.template_data(self._aws, request)
         return NodeGroup(
             queue=queue,
             name=group.name,

@@ -6,7 +6,7 @@ comments in AWS's own templates (launcher/model/pcs.py names them).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from launcher.aws.api_shape import complaints
 from launcher.model import pcs
@@ -16,19 +16,6 @@ _MULTIPART = "Content-Type: multipart/mixed"
 _USER_DATA_BYTES = 16_384
 _KEPT = ("clusterName", "size", "networking")
 """What UpdateCluster cannot modify (PCS user guide, Updating a cluster, limitations)."""
-
-
-class PcsAws(AwsFacts, Protocol):
-    """The emulated AWS, with the facts that PCS needs."""
-
-    def profile_role(self, arn: str) -> str | None:
-        """The ARN of the role of an instance profile; None if the profile does not exist."""
-
-    def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
-        """A version of a launch template with its user data decoded; None if it does not exist."""
-
-    def digest(self, bucket: str, key: str) -> str | None:
-        """The SHA-256 of an object; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +71,7 @@ def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str
             yield f"slurmConfiguration/slurmCustomSettings: {setting['parameterName']} is not supported"
 
 
-def group_problems(request: Mapping[str, Any], around: Around, aws: PcsAws) -> list[str]:
+def group_problems(request: Mapping[str, Any], around: Around, aws: AwsFacts) -> list[str]:
     """Problems of a CreateComputeNodeGroup request in a cluster."""
     problems = complaints("pcs", ("CreateComputeNodeGroup",), request)
     if problems:
@@ -115,7 +102,7 @@ def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
         yield f"a cluster of size {size.name} takes {size.nodes} instances, got {around.max_instances + most}"
 
 
-def _profile(arn: str, aws: PcsAws) -> Iterator[str]:
+def _profile(arn: str, aws: AwsFacts) -> Iterator[str]:
     role = aws.profile_role(arn)
     if role is None:
         yield f"Invalid IAM Instance Profile ARN {arn}"
@@ -123,7 +110,7 @@ def _profile(arn: str, aws: PcsAws) -> Iterator[str]:
         yield f"The role ARN is invalid: {role} has neither the path {pcs.ROLE_PATH} nor a name that begins with AWSPCS"
 
 
-def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
+def _template(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """Problems of a launch template: PCS must be able to add its data, and the purchase option must be the group's."""
     named = request.get("customLaunchTemplate")
     if named is None:
@@ -164,7 +151,7 @@ def _capacity(option: str, request: Mapping[str, Any], data: Mapping[str, Any]) 
         yield "CAPACITY_BLOCK: the launch template has a placement group"
 
 
-def _script(script: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
+def _script(script: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """Problems of a script: nodes must be able to fetch it, and its checksum must match."""
     source = script["scriptSource"]
     uri, checksum = source["scriptLocation"], source.get("checksum")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class ClusterFailedError(Exception):
@@ -47,6 +47,15 @@ class AwsFacts(Protocol):
 
     def has_object(self, bucket: str, key: str | None) -> bool:
         """Whether a bucket exists and, if a key is given, contains that object."""
+
+    def profile_role(self, arn: str) -> str | None:
+        """The ARN of the role of an instance profile; None if the profile does not exist."""
+
+    def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
+        """A version of a launch template with its user data decoded; None if it does not exist."""
+
+    def digest(self, bucket: str, key: str) -> str | None:
+        """The SHA-256 of an object; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

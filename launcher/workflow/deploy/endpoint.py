@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -83,15 +83,6 @@ def _rate(quoted: Quote, decided: Endpoint) -> str:
     return f", at up to ${most:.2f} an hour"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointRun:
-    """A finished deployment: its folder, its report, and the outputs of its stack."""
-
-    folder: RunFolder
-    report: Report
-    outputs: Mapping[str, Mapping[str, str]]
-
-
 def endpoint_lines(served: ServingDeployment) -> Iterator[str]:
     """What a deployment creates, from the plan."""
     decided, place = served.endpoint, served.plan.place
@@ -126,8 +117,13 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
         show_deployment(deployment, description, options)
 
 
-def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:
+def run_endpoint(
+    priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
+) -> tuple[RunFolder, Report, Mapping[str, Mapping[str, str]]]:
     """Deploy a quoted plan's endpoint, or update the running one to the plan; `ask` also sends it a request.
+
+    Returns:
+        The run folder, its report, and the outputs of the stack.
 
     Raises:
         DeploymentFailedError: the deployment failed or was rolled back, or the endpoint is not as planned or does not
@@ -143,7 +139,7 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 
 def _run(
     folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
-) -> EndpointRun:
+) -> tuple[RunFolder, Report, Mapping[str, Mapping[str, str]]]:
     log = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
@@ -156,7 +152,7 @@ def _run(
         raise
     finally:
         report = log.write()
-    return EndpointRun(folder=folder, report=report, outputs=outputs)
+    return folder, report, outputs
 
 
 def _deploy(

@@ -63,4 +63,5 @@ def _deploy_picked(picked: Picked, options: DeployOptions) -> Mapping[str, Mappi
     if options.dry_run:
         show_endpoint(*picked, options)
         return {}
-    return run_endpoint(*picked, options, ask=False).outputs
+    _, _, outputs = run_endpoint(*picked, options, ask=False)
+    return outputs

@@ -47,10 +47,10 @@ def with_live_offers(
     if not isinstance(priced, TrainingPriced):
         message = f"{priced.request.name} serves: offers are looked up for jobs only"
         raise ImpossibleError(message, hint=f"drop --live; {ENDPOINT_OFFERS}")
-    answers = search(priced, environment=environment, say=say)
-    for question, reason in answers.unanswered:
+    offers, unanswered = search(priced, environment=environment, say=say)
+    for question, reason in unanswered:
         say(f"? {question}: {reason}")
-    offered = [capacity_offer for capacity_offer in answers.offers if capacity_offer.kind in CALLS]
+    offered = [capacity_offer for capacity_offer in offers if capacity_offer.kind in CALLS]
     rows = [row for offer in offered for row in _rows(priced, options, offer)]
     say(f"{number_of(len(offered), 'current offer')}, {len(rows)} of them long enough")
     return replace(

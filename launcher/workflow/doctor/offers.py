@@ -75,14 +75,6 @@ class OfferRequest:
     regions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """Offers, and the questions that failed with the reason."""
-
-    offers: tuple[CapacityOffer, ...]
-    unanswered: tuple[tuple[str, str], ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """One search: the clients, the current time, the latest allowed end, and the catalog's instance types.
@@ -98,8 +90,8 @@ class Search:
     _zones: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def run(self, requests: Sequence[OfferRequest]) -> Answers:
-        """Every offer for any of these instances."""
+    def run(self, requests: Sequence[OfferRequest]) -> tuple[tuple[CapacityOffer, ...], tuple[tuple[str, str], ...]]:
+        """Every offer for any of these instances, and the questions that failed, each with the reason."""
         questions = [(label, ask) for request in requests for label, ask in self._questions(request)]
         offers: list[CapacityOffer] = []
         unanswered = []
@@ -111,7 +103,7 @@ class Search:
                     unanswered.append((label, answer.message))
                 else:
                     offers += answer
-        return Answers(offers=tuple(dict.fromkeys(offers)), unanswered=tuple(unanswered))
+        return tuple(dict.fromkeys(offers)), tuple(unanswered)
 
     def _questions(self, request: OfferRequest) -> Iterator[tuple[str, Callable[[], Sequence[CapacityOffer]]]]:
         name, count = request.instance_type, request.count
@@ -290,14 +282,16 @@ def capacity(
     if request.workload.serve is not None:
         raise ImpossibleError(f"{request.name} serves: offers are looked up for jobs only", hint=ENDPOINT_OFFERS)
     priced = price_job(path, request, catalog, now, options)
-    answers = search(priced, environment=environment, say=say)
-    judged = (_assessed(priced, options, offer) for offer in answers.offers)
+    offers, unanswered = search(priced, environment=environment, say=say)
+    judged = (_assessed(priced, options, offer) for offer in offers)
     ranked = sorted(judged, key=lambda offer: (offer.usd is None, offer.usd.mid if offer.usd else 0, offer.lead_time_h))
-    return CapacityOffers(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
+    return CapacityOffers(priced=priced, offers=tuple(ranked), unanswered=unanswered)
 
 
-def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:
-    """The current offers and reservations for the candidates of a plan."""
+def search(
+    priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]
+) -> tuple[tuple[CapacityOffer, ...], tuple[tuple[str, str], ...]]:
+    """The current offers and reservations for the candidates of a plan, and the questions that failed."""
     requests = _requests(priced)
     count = sum(len(request.regions) for request in requests)
     places = "1 place" if count == 1 else f"{count} places"

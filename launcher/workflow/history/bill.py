@@ -235,7 +235,8 @@ def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: U
             taken.setdefault(number, []).append(row)
     compared = tuple(_compare_line(line, taken.get(number, ()), upfront) for number, line in enumerate(lines))
     unquoted = [_unquoted_line(key, group, upfront) for key, group in bare.items()]
-    ordered = sorted((line for line in unquoted if line.usd or line.quantity), key=lambda line: (-abs(line.usd), line))
+    billed = (line for line in unquoted if line.usd or line.quantity)
+    ordered = sorted(billed, key=lambda line: (-abs(line.usd), line.service or "", line.usage_type or "", line.what))
     return Reconciled(compared, tuple(ordered), apart[ChargeKind.CREDIT], apart[ChargeKind.TAX])
 
 
@@ -296,7 +297,14 @@ def _unquoted_line(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront
     same = len(units) == 1
     quantity = sum((row.quantity for row in rows if row.kind is ChargeKind.USAGE), Decimal(0)) if same else Decimal(0)
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
-    return Unquoted(service, usage_type, description, quantity, units.pop() if same else "", usd)
+    return Unquoted(
+        service=service or None,
+        usage_type=usage_type or None,
+        what=description,
+        quantity=float(quantity),
+        unit=units.pop() if same else "",
+        usd=usd,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -215,8 +215,8 @@ def launch_plan(
         if how.dry_run:
             show_endpoint(*first, how)
             return None
-        done = run_endpoint(*first, how, ask=True)
-        return done.folder, done.report
+        folder, report, _ = run_endpoint(*first, how, ask=True)
+        return folder, report
     if options.dry_run:
         show_launch(*first, how)
         return None

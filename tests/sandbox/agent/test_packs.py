@@ -11,14 +11,15 @@ from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.packs import MANY, PACK_BYTES, SMALL_BYTES, groups, known_packs
 from launcher.agent.checkpoint.restore import Restore
-from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.upload import Sender
 from launcher.agent.errors import ManifestError, UnusableCheckpointError
 from launcher.agent.manifest import parse
+from launcher.agent.node.placement import Placement
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.run import checkpoints_transfer
 from launcher.workflow.run.checkpoints import chosen, survey
 
-IDENTITY = Identity(run="r1", attempt=1, session="r1.a1", part=0, parts=1)
+WRITER = Placement(run="r1", attempt=1, session="r1.a1", part=0, parts=1, node="n")
 
 
 def folder_of_many(place, step, *, seed=1, number=MANY + 200):
@@ -43,9 +44,9 @@ def content(folder):
 
 def stored(store, folder, sender=None):
     """Send a folder and commit it; its manifest and the bytes that had to be sent."""
-    manifest, sent = (sender or Sender(store, IDENTITY)).send(finished(folder))
-    whole = assemble(store, manifest, session=IDENTITY.session)
-    commit(store, whole, session=IDENTITY.session)
+    manifest, sent = (sender or Sender(store, WRITER)).send(finished(folder))
+    whole = assemble(store, manifest, session=WRITER.session)
+    commit(store, whole, session=WRITER.session)
     return whole, sent
 
 
@@ -85,7 +86,7 @@ class TestManySmallFiles:
 
     def test_unchanged_packs_are_not_uploaded_again(self, store, bucket, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
-        sender = Sender(store, IDENTITY)
+        sender = Sender(store, WRITER)
         first, _ = stored(store, folder, sender)
         sender.remember(first.files)
         later = folder.rename(folder.with_name("step-4"))
@@ -101,14 +102,14 @@ class TestManySmallFiles:
     def test_uploaded_packs_of_interrupted_upload_are_reused(self, store, bucket, front_store, tmp_path):
         front, store = front_store
         folder = folder_of_many(tmp_path / "up", 3)
-        sender = Sender(store, IDENTITY)
+        sender = Sender(store, WRITER)
         front.rule = lambda method, path: 403 if method == "PUT" and "-packs/00001" in path else None
         with pytest.raises(Exception, match="AccessDenied"):
             sender.send(finished(folder))
         front.rule = lambda *_: None
         manifest, sent = sender.send(finished(folder))
         assert 0 < sent < manifest.bytes
-        commit(store, assemble(store, manifest, session=IDENTITY.session), session=IDENTITY.session)
+        commit(store, assemble(store, manifest, session=WRITER.session), session=WRITER.session)
         restored_checkpoint, _ = restored(store, tmp_path / "down")
         assert content(restored_checkpoint.resume) == content(folder)
 
@@ -117,7 +118,7 @@ class TestManySmallFiles:
         before = finished(folder)
         sorted(folder.glob("part-0/*"))[3].write_bytes(b"x" * 3)
         with pytest.raises(UnusableCheckpointError, match="changed after it was finished"):
-            Sender(store, IDENTITY).send(before)
+            Sender(store, WRITER).send(before)
 
     @pytest.mark.parametrize("damage", ["flipped", "short", "gone"])
     def test_damaged_pack_skipped_for_older_checkpoint(self, store, bucket, tmp_path, damage):

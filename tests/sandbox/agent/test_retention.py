@@ -266,7 +266,7 @@ def test_start_lists_only_newest_step(bucket, front_store, tmp_path):
 
 def alone(folder, log):
     """The peers of a job with one node."""
-    place = Placement(attempt=1, part=0, parts=1, node="n", session="r1.a1")
+    place = Placement(run="r1", attempt=1, part=0, parts=1, node="n", session="r1.a1")
     return Peers(in_folder(folder, place), place, log, on_notice=lambda _: None)
 
 

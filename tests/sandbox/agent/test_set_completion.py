@@ -10,12 +10,13 @@ from launcher.agent.checkpoint.commit import assemble, commit
 from launcher.agent.checkpoint.files import local_files, sha256_of
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore
-from launcher.agent.checkpoint.upload import Identity, Sender
+from launcher.agent.checkpoint.upload import Sender
 from launcher.agent.errors import AgentError
+from launcher.agent.node.placement import Placement
 from launcher.agent.node.reserve import Reserve
 from tests.attack.disks import fill, mounted
 
-IDENTITY = Identity(run="r1", attempt=1, session="r1.a1", part=0, parts=1)
+WRITER = Placement(run="r1", attempt=1, session="r1.a1", part=0, parts=1, node="n")
 
 
 def unchanged(_):
@@ -50,8 +51,8 @@ def copy(store, tmp_path):
         layout="hf",
         folder="checkpoint-10",
     )
-    part, _ = Sender(store, IDENTITY).send(best)
-    commit(store, assemble(store, part, session=IDENTITY.session), session=IDENTITY.session)
+    part, _ = Sender(store, WRITER).send(best)
+    commit(store, assemble(store, part, session=WRITER.session), session=WRITER.session)
     newest = previous / "checkpoint-30"
     hashes = {file.path: sha256_of(newest / file.path) for file in local_files(newest)}
     return replace(best, step=30, path=newest, files=local_files(newest), folder="checkpoint-30", hashes=hashes)

@@ -36,7 +36,7 @@ class Part:
     def __init__(self, folder, bucket, front, part, parts):
         self.front = front
         self.log = EventLog(folder / f"events-{part}.jsonl")
-        place = Placement(attempt=1, part=part, parts=parts, node=f"vn{part}", session="r1.a1")
+        place = Placement(run="r1", attempt=1, part=part, parts=parts, node=f"vn{part}", session="r1.a1")
         self.peers = Peers(in_folder(folder, place), place, self.log, on_notice=lambda _: None)
         self.peers.open()
         self.store = Store(f"s3://{BUCKET}/{PREFIX}")

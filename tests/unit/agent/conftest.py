@@ -9,7 +9,7 @@ from launcher.agent.node.placement import Placement
 
 
 def place(part, parts=2, session="r1.a1.7.0"):
-    return Placement(attempt=1, part=part, parts=parts, node=f"vn{part}", session=session)
+    return Placement(run="r1", attempt=1, part=part, parts=parts, node=f"vn{part}", session=session)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ class Memory:
 
 
 def place(part, parts=2):
-    return Placement(attempt=1, part=part, parts=parts, node=f"pod-{part}", session="r1.a1")
+    return Placement(run="r1", attempt=1, part=part, parts=parts, node=f"pod-{part}", session="r1.a1")
 
 
 def rendezvous(store, part, messages=None):
