@@ -41,6 +41,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
 """Money as in the JSON."""
+Notify: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,6 @@ class Options:
 
 
 DEFAULTS = Options()
-Notify: TypeAlias = Callable[[str], None]
 
 
 def _silent(_: str) -> None:

@@ -50,6 +50,8 @@ MERGE = "tag:yaml.org,2002:merge"
 _KINDS: Mapping[type, str] = {list: "a list", str: "text"}
 _STRING = "tag:yaml.org,2002:str"
 _NO_KEYS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null", "timestamp"))
+UnknownNames = Callable[[PlanRequest], Sequence[Finding]]
+"""What a catalog says of a request's names. A refused plan has it too, for all that could be read of the plan."""
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -120,10 +122,6 @@ class ResolvedPlan:
     request: PlanRequest
     files: tuple[str, ...]
     sources: Mapping[str, str]
-
-
-UnknownNames = Callable[[PlanRequest], Sequence[Finding]]
-"""What a catalog says of a request's names. A refused plan has it too, for all that could be read of the plan."""
 
 
 def load(path: Path, settings: tuple[str, ...] = (), unknown_names: UnknownNames | None = None) -> PlanRequest:

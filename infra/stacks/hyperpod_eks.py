@@ -47,19 +47,19 @@ from launcher.targets.hyperpod_eks.files import (
 )
 from launcher.targets.hyperpod_slurm.files import ENTRY_POINT
 
+_UNKNOWN_TYPE = "CloudFormation-Validate::F3006"
+_WHY_UNKNOWN = (
+    "aws-cdk-lib 2.275 carries a registry without AWS::SageMaker::ComputeQuota, which 2.276 has; a plan is refused"
+    " where CloudFormation is not known to have both types"
+)
+_OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
+
 
 def guard_rights(plan: Plan, scope: Construct, asks: str) -> Rights:
     """The guard's permissions: delete workers, and call the function in the cluster's network that counts pods."""
     base = hyperpod_guard.rights(plan, scope)
     call, variables = count_pods(asks, plan)
     return Rights(reads=base.reads, stop=(*base.stop, call), variables={**base.variables, **variables})
-
-
-_UNKNOWN_TYPE = "CloudFormation-Validate::F3006"
-_WHY_UNKNOWN = (
-    "aws-cdk-lib 2.275 carries a registry without AWS::SageMaker::ComputeQuota, which 2.276 has; a plan is refused"
-    " where CloudFormation is not known to have both types"
-)
 
 
 def add_task_governance(
@@ -85,9 +85,6 @@ def add_task_governance(
     policy.node.add_dependency(addon)
     # The classes exist before the first job can request one.
     quota.node.add_dependency(policy)
-
-
-_OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 
 
 def start_commands(region: str, name: str, nodes: int) -> list[str]:

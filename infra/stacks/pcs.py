@@ -34,6 +34,8 @@ from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.pcs.files import PcsContext, cluster_context
 
+LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
+
 
 def guard_rights(plan: Plan, scope: Construct, cluster_id: str, role_arn: str) -> Rights:
     """The guard's permissions: describe instances, set node groups to zero, terminate nodes by their tags.
@@ -70,9 +72,6 @@ def guard_rights(plan: Plan, scope: Construct, cluster_id: str, role_arn: str) -
         *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
     )
     return Rights(reads=actions, stop=statements)
-
-
-LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
 
 
 def deliver_logs(stack: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:

@@ -12,6 +12,8 @@ from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 from launcher.records.measurements import MeasurementDocument
 
+RATE = "throughput_samples_per_s"
+
 
 @json_object
 class SpikeMeasurement(MeasurementDocument):
@@ -36,9 +38,6 @@ class SpikeDocument:
     name: str
     measurements: tuple[SpikeMeasurement, ...]
     unmeasured: tuple[Unmeasured, ...]
-
-
-RATE = "throughput_samples_per_s"
 
 
 def document(result: SpikeResult) -> Json:

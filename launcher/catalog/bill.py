@@ -17,6 +17,8 @@ REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 """A region's code, which the Key Management Service puts before its usage types."""
 _READ = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
 _MEMORY = frozenset((Basis.MEMORY.value,))
+EVERYWHERE = "*"
+"""The region of an item with the same price in all regions."""
 
 
 @record
@@ -69,10 +71,6 @@ class UsageType:
         if prefix == usage_type:
             return False
         return (prefix.isalnum() and prefix.isupper()) or REGION.fullmatch(prefix) is not None
-
-
-EVERYWHERE = "*"
-"""The region of an item with the same price in all regions."""
 
 
 def usage_types() -> tuple[UsageType, ...]:

@@ -11,6 +11,16 @@ import yaml
 from launcher.catalog import safe_yaml
 from launcher.model.finding import Finding
 
+ML = "ml."
+"""The beginning of SageMaker's names of instance types."""
+_ODD_NUMBER = re.compile(r"[-+]?(?:0[xob][\da-fA-F_]+|\d[\d_]*_[\d_.]*|\d[\d.]*[eE][-+]?\d+)")
+"""A number that a message about another key shows with other digits; not `8.0`, which 8 of anything could be."""
+_TYPE = re.compile(r"(?<![\w.-])(?!ml\.)[a-z][a-z\d-]*\d[a-z\d-]*\.[a-z\d-]+(?![\w-])")
+MAX_PLACES = 20_000
+"""Places of a file that are known for messages: aliases of aliases stand for more."""
+_TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
+_KEY = re.compile(r"(\s*)([A-Za-z0-9_.'\"/ -]+?)\s*=")
+
 
 class Place(NamedTuple):
     """Where a value is in its file: line and column of its key or of itself, from 1; 0 for one of the command line.
@@ -22,17 +32,6 @@ class Place(NamedTuple):
     column: int
     value: yaml.Node | None = None
     text: str = ""
-
-
-ML = "ml."
-"""The beginning of SageMaker's names of instance types."""
-_ODD_NUMBER = re.compile(r"[-+]?(?:0[xob][\da-fA-F_]+|\d[\d_]*_[\d_.]*|\d[\d.]*[eE][-+]?\d+)")
-"""A number that a message about another key shows with other digits; not `8.0`, which 8 of anything could be."""
-_TYPE = re.compile(r"(?<![\w.-])(?!ml\.)[a-z][a-z\d-]*\d[a-z\d-]*\.[a-z\d-]+(?![\w-])")
-MAX_PLACES = 20_000
-"""Places of a file that are known for messages: aliases of aliases stand for more."""
-_TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
-_KEY = re.compile(r"(\s*)([A-Za-z0-9_.'\"/ -]+?)\s*=")
 
 
 def toml_places(text: str) -> dict[str, Place]:

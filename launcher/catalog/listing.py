@@ -29,6 +29,8 @@ KINDS = (
     BILL_ITEM,
 )
 """The filters of a listing: the purchase options that have rows, and the other kinds."""
+Wants = Callable[[str, str], bool]
+"""Whether rows of a name and a region are requested."""
 
 
 @record
@@ -71,10 +73,6 @@ class PriceChange:
     what: Literal["added", "removed", "changed"]
     before: PriceRow | None
     after: PriceRow | None
-
-
-Wants = Callable[[str, str], bool]
-"""Whether rows of a name and a region are requested."""
 
 
 def rows(

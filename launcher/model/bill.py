@@ -8,6 +8,8 @@ from typing import NamedTuple
 from launcher.model.money import sum_usd
 from launcher.model.record import record
 
+DAY = timedelta(days=1)
+
 
 class ChargeKind(StrEnum):
     """The kind of a bill row; only usage has a meaningful quantity."""
@@ -20,7 +22,6 @@ class ChargeKind(StrEnum):
     TAX = "tax"
 
 
-DAY = timedelta(days=1)
 APART = (ChargeKind.CREDIT, ChargeKind.TAX)
 """Reported separately from the charges, because a quote has neither."""
 

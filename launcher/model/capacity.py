@@ -7,6 +7,11 @@ from enum import StrEnum
 from launcher.model.money import UsdRange
 from launcher.model.record import record
 
+NOT_YET = "cr-00000000000000000"
+"""Placeholder for the id that the purchase of a block will return."""
+OFFERED_PLAN = "training-plan/offered"
+"""Suffix of the placeholder ARN of an offered training plan."""
+
 
 class OfferKind(StrEnum):
     """The source of capacity; the first three are bought, a reservation is held, the last two have no guarantee."""
@@ -19,10 +24,6 @@ class OfferKind(StrEnum):
     SPOT = "spot"
 
 
-NOT_YET = "cr-00000000000000000"
-"""Placeholder for the id that the purchase of a block will return."""
-OFFERED_PLAN = "training-plan/offered"
-"""Suffix of the placeholder ARN of an offered training plan."""
 BOUGHT = (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION, OfferKind.TRAINING_PLAN)
 """Kinds that are paid before they are available, without refund."""
 

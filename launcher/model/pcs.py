@@ -80,6 +80,8 @@ GROUP_SETTINGS = frozenset(
 """slurm.conf settings that PCS accepts for a compute node group."""
 SETTINGS = (("JobRequeue", "1"), ("RequeueExit", "75"))
 """Settings of this project's clusters: 75 is the agent's exit code for "interrupted, a checkpoint is safe"."""
+MOST_STEPS = 3
+"""The major versions of Slurm that one update of a cluster goes up (PCS user guide, Updating the scheduler version)."""
 
 
 @record
@@ -97,10 +99,6 @@ SIZES = (
     Size(name="LARGE", nodes=2_048, jobs=16_384),
 )
 """A cluster's size cannot be changed."""
-
-
-MOST_STEPS = 3
-"""The major versions of Slurm that one update of a cluster goes up (PCS user guide, Updating the scheduler version)."""
 
 
 def slurm_steps(was: str, becomes: str) -> int:

@@ -6,6 +6,9 @@ from functools import cached_property
 
 from launcher.model.record import record
 
+UNKNOWN_NOW = "it has no total now"
+"""First reason of a plan whose total is unknown after the change."""
+
 
 class LineChange(StrEnum):
     """Why the dollars of a bill line change."""
@@ -105,7 +108,3 @@ class DiffPolicy:
         if self.max_increase_percent is not None and percent is not None and percent > self.max_increase_percent:
             return f"{percent:.1f} % more, allowed are {self.max_increase_percent:g} %"
         return None
-
-
-UNKNOWN_NOW = "it has no total now"
-"""First reason of a plan whose total is unknown after the change."""

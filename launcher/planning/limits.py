@@ -12,6 +12,9 @@ from launcher.model.workload import TrainingWorkload
 from launcher.planning import flops
 from launcher.planning.work import Estimator
 
+QUANTISED = "bitsandbytes runs on CUDA, ROCm, XPU and Gaudi, and Neuron's trainers have LoRA in 16 bits alone"
+"""bitsandbytes 0.50, installation guide; optimum-neuron, training guides; read 2026-11-29."""
+
 
 def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iterator[Finding]:
     """Findings for limits of the pinned types; types that the catalog does not know are skipped."""
@@ -21,10 +24,6 @@ def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iter
         yield from _lacking(train, types, catalog)
         yield from _measured_findings(train, types, catalog, estimator)
     yield from _block_counts(request, types)
-
-
-QUANTISED = "bitsandbytes runs on CUDA, ROCm, XPU and Gaudi, and Neuron's trainers have LoRA in 16 bits alone"
-"""bitsandbytes 0.50, installation guide; optimum-neuron, training guides; read 2026-11-29."""
 
 
 def lack(chip: Accelerator, train: TrainingWorkload) -> Finding | None:

@@ -11,6 +11,10 @@ from launcher.model.instance_type import Accelerator
 
 WEIGHT_BYTES = 2.0
 GRADIENT_BYTES = 2.0
+DEFAULT = Optimizer.ADAMW
+"""The optimizer of a plan that names none: mixed precision, as most published runs."""
+LEANER = (Optimizer.ADAMW_BF16, Optimizer.ADAMW_8BIT)
+"""What a fine-tuning may use instead where the default does not fit, the better known first."""
 
 
 class Recipe(NamedTuple):
@@ -55,10 +59,6 @@ RECIPES = {
         8.0, "fp32 master weights and one fp32 moment", "Liu 2025 (Moonlight), arXiv:2502.16982, section 2"
     ),
 }
-DEFAULT = Optimizer.ADAMW
-"""The optimizer of a plan that names none: mixed precision, as most published runs."""
-LEANER = (Optimizer.ADAMW_BF16, Optimizer.ADAMW_8BIT)
-"""What a fine-tuning may use instead where the default does not fit, the better known first."""
 
 
 def leaner_on(chip: Accelerator) -> tuple[Optimizer, ...]:

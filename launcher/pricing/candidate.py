@@ -13,6 +13,9 @@ from launcher.pricing.derived_spot import is_derived
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer
 
+Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str, int]
+"""The sort key of candidates."""
+
 
 class Candidate(Protocol):
     """The common interface of priced training and serving candidates."""
@@ -67,8 +70,6 @@ class Candidate(Protocol):
 
 
 AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
-Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str, int]
-"""The sort key of candidates."""
 
 
 def order(candidate: Candidate) -> Order:

@@ -10,6 +10,8 @@ from launcher.model.enums import CustomKernels, Trait
 from launcher.model.record import INTERNAL, record
 
 SOURCE = "public buying guides of 2026 on Trainium, Inferentia and NVIDIA instances, as gathered on 2026-11-20"
+MAINTENANCE_WEEKS_PER_MONTH = 0.1
+"""Engineer-weeks a month to maintain a second software stack, half a day: an assumption, not measured."""
 
 
 @record(described=False)
@@ -32,9 +34,6 @@ PORT_WEEKS = {
     CustomKernels.HEAVY: _weeks(4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels"),
 }
 """By the plan's custom_kernels; low, middle and high follow the guides' wording, the middle is a judgement."""
-
-MAINTENANCE_WEEKS_PER_MONTH = 0.1
-"""Engineer-weeks a month to maintain a second software stack, half a day: an assumption, not measured."""
 
 
 class Rule(NamedTuple):

@@ -22,6 +22,9 @@ from launcher.pricing.joint import LOWEST_SHIFT, JobHours
 from launcher.pricing.other_costs import NEARLY, ROUNDED_USD, OtherCosts
 from launcher.pricing.rate_book import RateBook
 
+Rates: TypeAlias = list[tuple[float, int]]
+"""Rates with the locations that have them, the lowest first."""
+
 
 class Row(NamedTuple):
     """One place in numbers, in the order in which rows are compared: the smallest is the best.
@@ -41,10 +44,6 @@ class Row(NamedTuple):
     location: int
     nodes: int
     term: int
-
-
-Rates: TypeAlias = list[tuple[float, int]]
-"""Rates with the locations that have them, the lowest first."""
 
 
 class _Lead(NamedTuple):

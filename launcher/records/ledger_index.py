@@ -36,6 +36,8 @@ _CAUSES = {cause.value: cause for cause in EndedBy}
 """By their words: a look-up takes a ninth of the time of a call of the enumeration."""
 _usd = lru_cache(maxsize=65536)(Decimal)
 """Dollars; cached, because the runs of one plan have the same rate, and many the same hours."""
+_MARK = 9
+"""Bytes of a checksum and the following tab."""
 
 
 @record
@@ -100,10 +102,6 @@ class LedgerIndex:
         with open(partial, "wb", opener=_private) as stream:
             stream.write(b"\n".join([FORMAT.encode(), *old, *lines]) + b"\n")
         partial.replace(self.path)
-
-
-_MARK = 9
-"""Bytes of a checksum and the following tab."""
 
 
 def _checksum(text: bytes) -> bytes:

@@ -20,6 +20,7 @@ SCHEMA = "slipway.submission/1"
 SANDBOX, EKS, CONTEXT, API = "sandbox", "eks", "context", "api"
 """Access to a head node that exists as long as its sandbox: the launch, or a permanent one; to an EKS API, with an AWS
 token or a context of the user's kubeconfig; to an AWS service that accepts jobs itself."""
+_NODE = ("via", "host", "instance", "region", "user", "role", "kind")
 
 
 @record
@@ -117,9 +118,6 @@ class Submission:
                 "cancelled": self.cancelled,
             },
         )
-
-
-_NODE = ("via", "host", "instance", "region", "user", "role", "kind")
 
 
 class _Work(NamedTuple):

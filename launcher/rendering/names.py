@@ -8,6 +8,30 @@ from launcher.model.monitoring import BUDGET_FOLDER, COMPILED_FOLDER, GUARD_FOLD
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 
+FRESH_FOLDER = ".fresh"
+"""Below a plan's first checkpoints: the checkpoints of each launch that started from scratch, by its key."""
+OUTPUTS: Mapping[str, str] = {
+    "subnet_id": "PrivateSubnetId",
+    "security_group_id": "NodeSecurityGroupId",
+    "node_policy_arn": "NodePolicyArn",
+    "store_uri": "StoreUri",
+    "node_setup_uri": "NodeSetupUri",
+    "node_metrics_uri": "NodeMetricsUri",
+    "entered_policy_arn": "EnteredPolicyArn",
+    "session_log_policy_arn": "SessionLogPolicyArn",
+    "stop_uri": "StopUri",
+    "word_uri": "WordUri",
+}
+"""The training stack's output for each name."""
+HYPERPOD_OUTPUTS: Mapping[str, str] = {
+    "role_arn": "RoleArn",
+    "lifecycle_uri": "LifecycleUri",
+    "lustre_dns_name": "LustreDnsName",
+    "lustre_mount_name": "LustreMountName",
+    "eks_arn": "EksArn",
+}
+"""The training stack's output for each name that only HyperPod uses."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNames:
@@ -40,32 +64,6 @@ class ClusterNames:
     lustre_dns_name: str | None = None
     lustre_mount_name: str | None = None
     eks_arn: str | None = None
-
-
-FRESH_FOLDER = ".fresh"
-"""Below a plan's first checkpoints: the checkpoints of each launch that started from scratch, by its key."""
-
-OUTPUTS: Mapping[str, str] = {
-    "subnet_id": "PrivateSubnetId",
-    "security_group_id": "NodeSecurityGroupId",
-    "node_policy_arn": "NodePolicyArn",
-    "store_uri": "StoreUri",
-    "node_setup_uri": "NodeSetupUri",
-    "node_metrics_uri": "NodeMetricsUri",
-    "entered_policy_arn": "EnteredPolicyArn",
-    "session_log_policy_arn": "SessionLogPolicyArn",
-    "stop_uri": "StopUri",
-    "word_uri": "WordUri",
-}
-"""The training stack's output for each name."""
-HYPERPOD_OUTPUTS: Mapping[str, str] = {
-    "role_arn": "RoleArn",
-    "lifecycle_uri": "LifecycleUri",
-    "lustre_dns_name": "LustreDnsName",
-    "lustre_mount_name": "LustreMountName",
-    "eks_arn": "EksArn",
-}
-"""The training stack's output for each name that only HyperPod uses."""
 
 
 STORE_STACK, NETWORK_STACK, TRAINING_STACK, SERVING_STACK = "checkpoints", "network", "training", "serving"

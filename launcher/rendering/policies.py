@@ -35,6 +35,8 @@ _LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
 TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS.items() if target.deployed}
 """The policies that CloudFormation needs for the stacks of each target."""
+_TOOLKIT_POLICIES = "CloudFormationExecutionPolicies"
+"""The parameter of the CDK's bootstrap stack with the policies of CloudFormation's role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +180,6 @@ def policy_statement(facts: StatementFacts, actions: list[str], account: Account
         "Resource": account.resources(facts),
         **({"Condition": conditions} if conditions else {}),
     }
-
-
-_TOOLKIT_POLICIES = "CloudFormationExecutionPolicies"
-"""The parameter of the CDK's bootstrap stack with the policies of CloudFormation's role."""
 
 
 def _filled(text: str, account: Account) -> str:

@@ -15,6 +15,9 @@ from launcher.model.units import number_of
 from launcher.model.update import KeyChange, Properties
 
 _TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
+CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
+PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("pods", "values"))
+"""Roles of every cluster with an EKS control plane."""
 
 
 class Ec2Target(Target):
@@ -167,11 +170,6 @@ class PodTarget(Target):
         if len(zones) < 2:  # noqa: PLR2004 - two
             message = f"the EKS control plane needs subnets in 2 zones, got {', '.join(sorted(zones)) or 'none'}"
             yield error("one-zone", path, message, f"add another zone of {place.region}")
-
-
-CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
-PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("pods", "values"))
-"""Roles of every cluster with an EKS control plane."""
 
 
 def shared_folder(target: Target, code: str, service: str, request: PlanRequest) -> Iterator[Finding]:

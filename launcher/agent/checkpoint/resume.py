@@ -43,6 +43,11 @@ from launcher.agent.store.objects import Store
 _ANSWER_POLL_S = 0.5
 _SILENCE_S = 180.0
 """As in `agreement`: an agent without a heartbeat after this time counts as lost."""
+_PATIENCE_S = 300.0
+_PAUSE_S = 5.0
+_POLL_S = 0.25
+_NOT_STORED = "finished on this node, not in the store, not removed"
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,14 +173,6 @@ class Backlog:
     def _log_rejection(self, finished: FinishedFolder | None, error: Exception) -> None:
         step = finished.step if finished is not None else None
         self.log.append("restore-skipped", step=step, reason=f"the copy on this node cannot be stored: {error}")
-
-
-_PATIENCE_S = 300.0
-_PAUSE_S = 5.0
-_POLL_S = 0.25
-_NOT_STORED = "finished on this node, not in the store, not removed"
-
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

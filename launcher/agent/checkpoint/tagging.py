@@ -43,6 +43,18 @@ _LAST_RETRY_S = 1.0
 _POLL_S = 1.0
 _NICENESS = 10
 _NOT_COMPARED = "steps of different layouts are not compared"
+SCHEMA = "slipway.tagging/1"
+FOLDER = "tagging"
+MAX_TAKERS = 7
+"""Maximum number of sheets at a time, in addition to the first node's own share."""
+LONGEST = 2000
+"""Maximum number of keys on a sheet."""
+SHORTEST = 100
+"""Minimum number of keys on a sheet."""
+PORTION = (MAX_TAKERS + 1) * LONGEST
+"""Number of keys that are distributed together, including the first node's own share."""
+_PATIENCE_S = 120.0
+_ASK_AGAIN_S = 2.0
 
 
 class Tags:
@@ -82,21 +94,6 @@ class Tags:
 # Eight nodes at once are 64 requests at once, some 2,000 a second, and so the most: S3 takes 3,500 writes a second
 # below one prefix, and checkpoints go there too. To the first node it is two requests a sheet beside the looks, to
 # the others two. The folder that the nodes share has no more work: all read the first node's state anyway.
-
-
-SCHEMA = "slipway.tagging/1"
-FOLDER = "tagging"
-MAX_TAKERS = 7
-"""Maximum number of sheets at a time, in addition to the first node's own share."""
-LONGEST = 2000
-"""Maximum number of keys on a sheet."""
-SHORTEST = 100
-"""Minimum number of keys on a sheet."""
-PORTION = (MAX_TAKERS + 1) * LONGEST
-"""Number of keys that are distributed together, including the first node's own share."""
-
-_PATIENCE_S = 120.0
-_ASK_AGAIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,13 @@ from launcher.agent.store.objects import Store
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+_COMMIT_POLL_S = 1.0
+_OTHERS_UNKNOWN_S = 5.0
+"""Seconds after the end of the command, or a notice, that a node waits for the first one's word of a set."""
+_DEFECTS = 3
+"""Number of tries for a folder on which the agent itself fails."""
+_NICENESS = 5
+"""The command has priority if CPUs are scarce; after a notice the command is about to end anyway."""
 
 
 class Backoff:
@@ -68,15 +75,6 @@ class Backoff:
     def hasten(self) -> None:
         """Make the next try due now."""
         self._again_at = 0.0
-
-
-_COMMIT_POLL_S = 1.0
-_OTHERS_UNKNOWN_S = 5.0
-"""Seconds after the end of the command, or a notice, that a node waits for the first one's word of a set."""
-_DEFECTS = 3
-"""Number of tries for a folder on which the agent itself fails."""
-_NICENESS = 5
-"""The command has priority if CPUs are scarce; after a notice the command is about to end anyway."""
 
 
 class Uploader(threading.Thread):

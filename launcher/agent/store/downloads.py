@@ -27,6 +27,23 @@ from launcher.agent.store.transfers import Transfers
 # from the socket into the memory it is given. The agent brings its own urllib3; where that looks otherwise one day,
 # its own `readinto` is used.
 
+_READ_BYTES = 1024 * 1024
+"""Buffer of every worker. 4 MiB gave fewer switches of the interpreter, but as much more time in the kernel."""
+_WRITE_BYTES = 64 * 1024
+"""The kernel allocates as much contiguous memory as a write has. A virtual machine's host must first find large pieces:
+after other programs had filled the memory, writes of 1 MiB needed up to twice as long in total. Smaller writes cost
+calls: 16 KiB need a fifth more CPU time for a download than 64 KiB (768 MiB, 1.24 s and 0.99 s)."""
+_MIN_WORKERS = 3
+"""More threads than CPUs compete for the interpreter: ten threads on two CPUs reached half the rate of three."""
+_MAX_WORKERS = 32
+"""S3 delivers 85 to 90 MB/s per connection (S3 User Guide, "Performance guidelines: scale storage connections
+horizontally", read 2026-11-22): this many connections deliver some 2.8 GB/s."""
+WORKERS = min(_MAX_WORKERS, max(_MIN_WORKERS, os.cpu_count() or 1))
+"""One worker per CPU: 32 on the nodes that train."""
+_ATTEMPTS = 5
+"""Consecutive tries of a part that receive no byte; boto3's transfer manager tries as often."""
+_BROKEN = (ConnectionError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+
 
 class Body:
     """The body of one response, with a length that S3 has reported."""
@@ -60,24 +77,6 @@ class Body:
         if self._plain is not None and self._left == 0 and self._raw is not None:
             self._raw.release_conn()
         self._stream.close()
-
-
-_READ_BYTES = 1024 * 1024
-"""Buffer of every worker. 4 MiB gave fewer switches of the interpreter, but as much more time in the kernel."""
-_WRITE_BYTES = 64 * 1024
-"""The kernel allocates as much contiguous memory as a write has. A virtual machine's host must first find large pieces:
-after other programs had filled the memory, writes of 1 MiB needed up to twice as long in total. Smaller writes cost
-calls: 16 KiB need a fifth more CPU time for a download than 64 KiB (768 MiB, 1.24 s and 0.99 s)."""
-_MIN_WORKERS = 3
-"""More threads than CPUs compete for the interpreter: ten threads on two CPUs reached half the rate of three."""
-_MAX_WORKERS = 32
-"""S3 delivers 85 to 90 MB/s per connection (S3 User Guide, "Performance guidelines: scale storage connections
-horizontally", read 2026-11-22): this many connections deliver some 2.8 GB/s."""
-WORKERS = min(_MAX_WORKERS, max(_MIN_WORKERS, os.cpu_count() or 1))
-"""One worker per CPU: 32 on the nodes that train."""
-_ATTEMPTS = 5
-"""Consecutive tries of a part that receive no byte; boto3's transfer manager tries as often."""
-_BROKEN = (ConnectionError, IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
 
 
 class Downloads(Transfers):

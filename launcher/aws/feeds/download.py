@@ -39,6 +39,12 @@ _NO_WAY = (ConnectTimeoutError, NewConnectionError, ProxyError)
 
 Progress = Callable[[int, int | None], None]
 """Receives the bytes downloaded and the bytes of the complete file, None if the server does not report it."""
+_AGAIN = "a server in between may have changed it: run it again, or by another way to the network"
+_DIGITS = 20
+_HINTS = {
+    403: "the address may have moved: docs/prices.md names the settings",
+    404: "AWS publishes no such file: the service is not in that region, or the address has moved",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +144,6 @@ class Downloads:
             yield answer
         finally:
             answer.close()
-
-
-_AGAIN = "a server in between may have changed it: run it again, or by another way to the network"
-
-
-_DIGITS = 20
-_HINTS = {
-    403: "the address may have moved: docs/prices.md names the settings",
-    404: "AWS publishes no such file: the service is not in that region, or the address has moved",
-}
 
 
 def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None, progress: Progress) -> None:

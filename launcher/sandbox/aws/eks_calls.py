@@ -31,6 +31,8 @@ _PATHS = (
     f"{_ONE}/pod-identity-associations$",
     f"{_ONE}/pod-identity-associations/(?P<associationId>[^/]+)$",
 )
+_UNWRITTEN: set[tuple[str, str, str]] = set()
+"""The log groups to which EKS still has to write: account, region, name."""
 
 
 @dataclass(slots=True)
@@ -46,8 +48,6 @@ class Parts:
 
 
 _PARTS: dict[str, Parts] = {}
-_UNWRITTEN: set[tuple[str, str, str]] = set()
-"""The log groups to which EKS still has to write: account, region, name."""
 
 
 def parts_of(cluster: Cluster) -> Parts:

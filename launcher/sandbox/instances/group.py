@@ -22,6 +22,8 @@ START_S = 0.3
 AGAIN_S = 1.0
 """Seconds between two launches after a failed one; on AWS minutes."""
 _MOST_ACTIVITIES = 100
+Environment = Callable[[str], Mapping[str, str]]
+"""The environment of a command in a region."""
 
 
 class LaunchRefusedError(Exception):
@@ -175,7 +177,3 @@ class Group:
                 for member in self.members.values()
             ],
         }
-
-
-Environment = Callable[[str], Mapping[str, str]]
-"""The environment of a command in a region."""

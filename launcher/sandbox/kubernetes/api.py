@@ -23,6 +23,8 @@ _GENERATED, _LONGEST = 5, 63
 _DEFAULTS: Mapping[str, Callable[[Object], Object]] = {"Pod": with_pod_defaults, "Job": with_job_defaults}
 _WITH_STATUS = frozenset({"Job", "Node", "Pod", "Service", "Namespace"})
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""Members of an object's metadata that clients cannot set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +169,6 @@ class Api:
         disrupt(self.objects, pods, (namespace, name), "EvictionByEvictionAPI", "Eviction API: evicting")
         self.delete(pods, namespace, name, options)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-
-
-_OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
-"""Members of an object's metadata that clients cannot set."""
 
 
 def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:

@@ -9,24 +9,6 @@ from typing import Any
 from launcher.catalog import safe_yaml
 from launcher.sandbox.kubernetes.statuses import RefusedError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One kind. `schema` is the structural schema of a custom kind, None for Kubernetes' own kinds."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-    schema: Mapping[str, Any] | None = field(default=None, hash=False, compare=False)
-
-    @property
-    def api_version(self) -> str:
-        """The `apiVersion` of the kind's objects."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-
 _BUILT_IN = (
     ("", "v1", "namespaces", "Namespace", False),
     ("", "v1", "nodes", "Node", False),
@@ -47,11 +29,26 @@ _BUILT_IN = (
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False),
 )
 """Kubernetes' own kinds that a launcher and its job use (API reference v1.34)."""
-
 _FILE = Path(__file__).with_name("custom_kinds.yaml")
-
 POD_TEMPLATE = "x-slipway-pod-template"
 """Marks a pod template in the sandbox's schemas of custom kinds; Kubernetes' own schema validates the template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind. `schema` is the structural schema of a custom kind, None for Kubernetes' own kinds."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    schema: Mapping[str, Any] | None = field(default=None, hash=False, compare=False)
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of the kind's objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class Kinds:

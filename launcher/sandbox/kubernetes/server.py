@@ -29,6 +29,16 @@ from launcher.sandbox.kubernetes.store import Change
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _OF_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
 _OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0-slipway-sandbox", "platform": "linux/amd64"}
+BOOKMARK_S = 5.0
+WATCH_S = 1800.0
+"""The maximum duration of a watch; a real server ends it after 30 to 60 minutes (--min-request-timeout)."""
+_PATH = re.compile(
+    r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
+    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]))?(?:/(?P<plural>[^/]+))?(?:/(?P<name>[^/]+))?(?:/(?P<part>[^/]+))?"
+)
+ReadLog = Callable[[str, str, Mapping[str, str]], bytes]
+FindSpawn = Callable[[str, str], channels.Spawn]
 
 
 @dataclass(slots=True)
@@ -61,20 +71,6 @@ class Rights:
             raise RefusedError("Invalid", text)
         allowed = (attributes.get("verb"), attributes.get("resource")) not in self.denied
         return {**review, "status": {"allowed": allowed}}
-
-
-VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0-slipway-sandbox", "platform": "linux/amd64"}
-BOOKMARK_S = 5.0
-WATCH_S = 1800.0
-"""The maximum duration of a watch; a real server ends it after 30 to 60 minutes (--min-request-timeout)."""
-_PATH = re.compile(
-    r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
-    r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]))?(?:/(?P<plural>[^/]+))?(?:/(?P<name>[^/]+))?(?:/(?P<part>[^/]+))?"
-)
-
-
-ReadLog = Callable[[str, str, Mapping[str, str]], bytes]
-FindSpawn = Callable[[str, str], channels.Spawn]
 
 
 class Server:

@@ -43,6 +43,16 @@ _OF_ENDING = {
     "stopped": EndedBy.BUDGET,
 }
 """For an ending whose reason is missing, or the word of another version."""
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "attempt-started": ("attempt", "time"),
+    "restored": ("step",),
+    "attempt-progress": ("step",),
+    "checkpoint-uploaded": ("attempt", "step"),
+    **dict.fromkeys(ENDINGS, ("time",)),
+}
+"""The values that the readers of a kind of event rely on."""
+STOPPED = "stopped"
+"""The agent's name for the ending by a spending limit."""
 
 
 class _Values(NamedTuple):
@@ -56,18 +66,6 @@ class _Values(NamedTuple):
     ended_by: str | None = None
     exit_code: int | None = None
     loss: float | None = None
-
-
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "attempt-started": ("attempt", "time"),
-    "restored": ("step",),
-    "attempt-progress": ("step",),
-    "checkpoint-uploaded": ("attempt", "step"),
-    **dict.fromkeys(ENDINGS, ("time",)),
-}
-"""The values that the readers of a kind of event rely on."""
-STOPPED = "stopped"
-"""The agent's name for the ending by a spending limit."""
 
 
 def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:

@@ -29,6 +29,7 @@ _BRACES = re.compile(r"\{\{\s*\.?([\w-]+)\s*\}\}|\{\{.*?\}\}")
 _MAX_VALUE = 4096
 # Further targets of one rule are not read: each has its own copy of the rule's lines.
 _MAX_TARGETS = 100
+_Recipes = tuple[Mapping[str, tuple[list[str], list[str]]], str]
 
 
 @record
@@ -126,9 +127,6 @@ def environment_files(program: str, text: str, call: Call) -> list[str]:
         names = _listed(document.get("dotenv")) if isinstance(document, dict) else ()
         return [name for name in names if isinstance(name, str)]
     return []
-
-
-_Recipes = tuple[Mapping[str, tuple[list[str], list[str]]], str]
 
 
 class _Makefile:

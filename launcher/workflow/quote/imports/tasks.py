@@ -30,6 +30,23 @@ RESOURCES_LOST = {
     "zone": "target.az_id takes the id of a zone, as use1-az4",
 }
 RESOURCES_READ = {"cloud", "infra", "region", "instance_type", "accelerators", "use_spot", "image_id"}
+DSTACK_READ = {"type", "name", "nodes", "env", "image", "python", "commands", "max_duration", "max_price", "backends"}
+DSTACK_LOST = {
+    "volumes": "run.volumes mounts claims of a cluster (kind eks)",
+    "ports": "the command tunnel forwards a port",
+    "files": "run.workdir uploads the job's folder",
+    "repos": "run.workdir uploads the job's folder",
+    "retry": "Slipway resumes a job after every loss: run.retries",
+    "stop_criteria": "a job ends when the command of its first node ends",
+    "fleets": "target.cluster names an existing cluster",
+    "priority": "target.priority is a priority class of Kueue",
+    "working_dir": "run.workdir is the folder of the job",
+    "availability_zones": "target.az_id takes the id of a zone, as use1-az4",
+    "reservation": "purchase.reservation",
+    "tags": "tags",
+    "idle_duration": "guardrails.idle_minutes stops idle nodes",
+    "registry_auth": "the nodes' role reads images of ECR",
+}
 
 
 def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
@@ -127,24 +144,7 @@ def read_dstack(task: Mapping[str, Any], catalog: Catalog) -> Imported:
     return imported
 
 
-DSTACK_READ = {"type", "name", "nodes", "env", "image", "python", "commands", "max_duration", "max_price", "backends"}
 DSTACK_READ |= {"regions", "instance_types", "resources", "spot_policy"}
-DSTACK_LOST = {
-    "volumes": "run.volumes mounts claims of a cluster (kind eks)",
-    "ports": "the command tunnel forwards a port",
-    "files": "run.workdir uploads the job's folder",
-    "repos": "run.workdir uploads the job's folder",
-    "retry": "Slipway resumes a job after every loss: run.retries",
-    "stop_criteria": "a job ends when the command of its first node ends",
-    "fleets": "target.cluster names an existing cluster",
-    "priority": "target.priority is a priority class of Kueue",
-    "working_dir": "run.workdir is the folder of the job",
-    "availability_zones": "target.az_id takes the id of a zone, as use1-az4",
-    "reservation": "purchase.reservation",
-    "tags": "tags",
-    "idle_duration": "guardrails.idle_minutes stops idle nodes",
-    "registry_auth": "the nodes' role reads images of ECR",
-}
 
 
 def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Catalog) -> None:
