@@ -1,11 +1,14 @@
 """The changes that HyperPod and EKS allow in a cluster's update, besides CloudFormation's create-only properties.
 
 HyperPod: "To update an existing instance group, you must match the instance type you initially specified" (developer
-guide, Updating SageMaker HyperPod cluster configuration, of Slurm and of EKS, 2026-11). EKS: one minor version up at a
-time, never down (user guide, Update existing cluster to new Kubernetes version, 2026-11). Not seen on AWS.
+guide, Updating SageMaker HyperPod cluster configuration, of Slurm and of EKS, 2026-11); "`NodeType` is immutable",
+"Existing nodes retain their original FSx configuration" (developer guide, SageMaker HyperPod references). EKS: one
+minor version up at a time, never down (user guide, Update existing cluster to new Kubernetes version, 2026-11). Not
+seen on AWS.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from launcher.model.eks import SYSTEM
 from launcher.model.hyperpod import CONTROLLER, WORKERS
@@ -17,7 +20,14 @@ _PLAN_KEYS = {
     "InstanceCount": "target.nodes",
     "TrainingPlanArn": "purchase.training_plan",
     "CapacityRequirements": "purchase.option",
+    "InstanceStorageConfigs": "storage",
 }
+_FIXED = {
+    "InstanceType": "",
+    "InstanceStorageConfigs": "HyperPod mounts file systems and attaches volumes only when it creates a node, and it"
+    " never creates the controller again; nodes hang without the old file system",
+}
+"""The keys that an existing group keeps, with the reason."""
 
 
 def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
@@ -33,12 +43,18 @@ def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
         for key in sorted(was.keys() | becomes.keys()):
             if was.get(key) == becomes.get(key):
                 continue
-            fixed = key == "InstanceType"
+            old, new = was.get(key), becomes.get(key)
+            fixed = key in _FIXED or (key == "SlurmConfig" and _node_type(old) != _node_type(new))
             needs = Needs.NEW_CLUSTER if fixed else Needs.NOTHING
-            plan_key = "target.instance_type" if fixed and name == WORKERS else _PLAN_KEYS.get(key, "")
+            of_type = key == "InstanceType" and name == WORKERS
+            plan_key = "target.instance_type" if of_type else _PLAN_KEYS.get(key, "")
             yield KeyChange(
-                path=f"{path}.{key}", old=was.get(key), new=becomes.get(key), needs=needs, plan_key=plan_key
+                path=f"{path}.{key}", old=old, new=new, needs=needs, plan_key=plan_key, why=_FIXED.get(key, "")
             )
+
+
+def _node_type(slurm: Any) -> Any:
+    return (slurm or {}).get("NodeType")
 
 
 def head_group(properties: Properties) -> str | None:

@@ -289,7 +289,7 @@ def test_cluster_is_reused_changed_removed_and_recreated(kind, tmp_path):
         # A zone that the network has not; what EKS replaces under its name, one by one; the others together.
         groups = [[ZONE], *[[change] for change in refused]] if kind == "eks" else [[ZONE], refused]
         for keys in filter(None, groups):
-            with pytest.raises(ImpossibleError, match=r"would be rolled back|refuses this") as problem:
+            with pytest.raises(ImpossibleError, match=r"cannot be changed in this way|refuses this") as problem:
                 account.deploy(changed(mended, *keys), approve=no)
             paths = {finding.path for finding in problem.value.findings} - {""}
             assert paths <= {f"{section}.{key}" for section, key, *_ in keys}

@@ -1,7 +1,8 @@
 """Reads a request for a HyperPod cluster with Slurm, and validates it against the emulated AWS.
 
 SageMaker's own model of CreateCluster (botocore 1.44.5, sagemaker/2017-07-24 service-2.json) validates the shape;
-members that only clusters on EKS have are in hyperpod_eks_request.py. All problems are collected.
+members that only clusters on EKS have are in hyperpod_eks_request.py. The rules between groups are those of the
+developer guide (SageMaker HyperPod references, API-driven Slurm configuration). All problems are collected.
 """
 
 import re
@@ -123,6 +124,10 @@ def _part_problems(request: Mapping[str, Any], account: Account) -> Iterator[Pro
         yield Problem(path="InstanceGroups", message=f"needs one Controller group with one instance, got {counts}")
     if not any(_part(group) == "Compute" for group in groups):
         yield Problem(path="InstanceGroups", message="needs a Compute group, got none")
+    if len(logins := [group["InstanceGroupName"] for group in groups if _part(group) == "Login"]) > 1:
+        yield Problem(path="InstanceGroups", message=f"allows one Login group, got {', '.join(logins)}")
+    if "SlurmConfigStrategy" not in request.get("Orchestrator", {}).get("Slurm", {}):
+        yield Problem(path="Orchestrator.Slurm.SlurmConfigStrategy", message="missing")
     names = [group["InstanceGroupName"] for group in groups]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Problem(path="InstanceGroups", message=f"{name} is used twice")
@@ -133,6 +138,8 @@ def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Pr
         path = f"InstanceGroups[{index}]"
         if _part(group) == "Compute" and len(group["SlurmConfig"].get("PartitionNames", [])) != 1:
             yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox supports one name")
+        if _part(group) != "Compute" and "PartitionNames" in group["SlurmConfig"]:
+            yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message=f"{_part(group)} groups have no partition")
         if group["InstanceCount"] < 1:
             yield Problem(path=f"{path}.InstanceCount", message=f"got {group['InstanceCount']}, allowed: 1 and more")
         yield from instance_problems(request, group, account.aws, path)

@@ -118,7 +118,7 @@ def refuse_update(difference: Difference, cluster: str) -> None:
     """Continue only if CloudFormation and the cluster's service can carry out all changes.
 
     Raises:
-        ImpossibleError: the deployment would be rolled back; the error lists every change that prevents it.
+        ImpossibleError: the deployment would be rolled back, or break the cluster; the error lists every such change.
     """
     _refuse_broken_exports(difference)
     refused = [
@@ -130,8 +130,8 @@ def refuse_update(difference: Difference, cluster: str) -> None:
     if refused:
         owner = "endpoint" if any(_owner(change) == "endpoint" for change in difference.changes) else "cluster"
         raise ImpossibleError(
-            f"{owner} {cluster} cannot be changed in this way: the deployment would be rolled back",
-            hint=f"undo the change, or run slipway down {cluster} and launch again, or rename the plan",
+            f"{owner} {cluster} cannot be changed in this way; nothing was deployed",
+            hint=f"undo the change, or run slipway down {cluster} and then this command again, or rename the plan",
             findings=refused,
         )
 

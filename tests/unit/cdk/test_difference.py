@@ -11,6 +11,7 @@ from launcher.cdk.difference import Change, broken_exports, imports, stack_chang
 from launcher.model.service_updates import EKS_TYPE
 from launcher.model.update import Needs
 from launcher.targets.eks.target import Eks
+from launcher.targets.hyperpod_slurm.target import HyperPodSlurm
 
 GOLDEN = Path(__file__).parents[2] / "golden/infra"
 REPLACING = load_replacing()
@@ -147,6 +148,26 @@ def test_new_resource_with_unique_value_of_a_leaving_one_needs_a_new_cluster(old
     keys = [key for resource in resources for key in resource.keys]
     assert {key.path for key in keys if key.needs is Needs.NEW_CLUSTER} == refused
     assert all(key.why.startswith("CloudFormation creates B before it removes A, ") for key in keys)
+
+
+def test_hyperpod_keeps_its_file_system():
+    """Nodes that exist keep the mount of a file system, which a replacement removes (HyperPod references)."""
+    faster = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 500}
+    replaced = changed(HYPERPOD, "AWS::FSx::FileSystem", LustreConfiguration=faster)
+    resources = stack_change("s", HYPERPOD, replaced, REPLACING, HyperPodSlurm().key_changes).resources
+    keys = [key for resource in resources for key in resource.keys]
+    assert {(key.path, key.plan_key, key.needs) for key in keys} == {
+        (f"InstanceGroups[{group}].InstanceStorageConfigs", "storage", Needs.NEW_CLUSTER)
+        for group in ("controller", "workers")
+    }
+
+
+def test_hyperpod_group_keeps_its_node_type():
+    other = json.loads(json.dumps(HYPERPOD).replace('"NodeType": "Compute"', '"NodeType": "Login"'))
+    resources = stack_change("s", HYPERPOD, other, REPLACING, HyperPodSlurm().key_changes).resources
+    assert [(key.path, key.needs) for resource in resources for key in resource.keys] == [
+        ("InstanceGroups[workers].SlurmConfig", Needs.NEW_CLUSTER)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
         (request_with({"InstanceCount": "2"}), "InstanceCount: expected type: integer, found: str"),
         (request_with({"SlurmConfig": {"NodeType": "Login"}}), "needs a Compute group"),
         (
+            request_with({"SlurmConfig": {"NodeType": "Login", "PartitionNames": ["p"]}}),
+            "Login groups have no partition",
+        ),
+        (request_with(Orchestrator={"Slurm": {}}), "Orchestrator.Slurm.SlurmConfigStrategy: missing"),
+        (
             request_with({"LifeCycleConfig": {"SourceS3Uri": "s3://assets/old", "OnInitComplete": "on_create.sh"}}),
             "no object s3://assets/old/on_create.sh",
         ),
