@@ -5,7 +5,7 @@ from itertools import product
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.enums import Level, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
@@ -41,7 +41,10 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
     if kinds is None or len(kinds) != 1 or not target_of(kinds[0]).trains:
         return ()
     places = list(_requested_places(request, kinds[0], catalog))
-    refused = [_refusals(request, place, catalog) for place in places]
+    # A warning refuses no place; each candidate has its own.
+    refused = [
+        [found for found in _refusals(request, place, catalog) if found.level is Level.ERROR] for place in places
+    ]
     whole = {(finding.code, finding.path): finding for group in refused for finding in group}
     say = error if places and all(refused) else warning
     return tuple(say(finding.code, finding.path, finding.message, finding.hint) for finding in whole.values())
