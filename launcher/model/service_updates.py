@@ -43,7 +43,7 @@ def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
         for key in sorted(was.keys() | becomes.keys()):
             if was.get(key) == becomes.get(key):
                 continue
-            old, new = was.get(key), becomes.get(key)
+            old, new = (_as_in_plan(key, group.get(key)) for group in (was, becomes))
             fixed = key in _FIXED or (key == "SlurmConfig" and _node_type(old) != _node_type(new))
             needs = Needs.NEW_CLUSTER if fixed else Needs.NOTHING
             of_type = key == "InstanceType" and name == WORKERS
@@ -51,6 +51,10 @@ def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
             yield KeyChange(
                 path=f"{path}.{key}", old=old, new=new, needs=needs, plan_key=plan_key, why=_FIXED.get(key, "")
             )
+
+
+def _as_in_plan(key: str, value: Any) -> Any:
+    return str(value).removeprefix("ml.") if key == "InstanceType" else value
 
 
 def _node_type(slurm: Any) -> Any:

@@ -162,6 +162,15 @@ def test_hyperpod_keeps_its_file_system():
     }
 
 
+def test_hyperpod_group_names_types_as_the_plan_does():
+    larger = json.loads(json.dumps(HYPERPOD).replace("ml.m6i.xlarge", "ml.m6i.2xlarge"))
+    resources = stack_change("s", HYPERPOD, larger, REPLACING, HyperPodSlurm().key_changes).resources
+    keys = [key for resource in resources for key in resource.keys]
+    assert [(key.plan_key, key.old, key.new, key.needs) for key in keys] == [
+        ("storage.head_node", "m6i.xlarge", "m6i.2xlarge", Needs.NEW_CLUSTER)
+    ]
+
+
 def test_hyperpod_group_keeps_its_node_type():
     other = json.loads(json.dumps(HYPERPOD).replace('"NodeType": "Compute"', '"NodeType": "Login"'))
     resources = stack_change("s", HYPERPOD, other, REPLACING, HyperPodSlurm().key_changes).resources
