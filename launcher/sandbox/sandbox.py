@@ -270,7 +270,7 @@ class Sandbox:
         self,
         *,
         vpc_id: str | None = None,
-        zones: Mapping[str, str] | None = None,
+        zones: Mapping[str, str | None] | None = None,
         security_groups: Collection[str] = (),
         buckets: Collection[str] = (),
         training_plans: Collection[TrainingPlan] = (),
@@ -278,7 +278,7 @@ class Sandbox:
     ) -> tuple[str, ...]:
         """Create emulated resources that a plan names as existing; return the ids and names of the created ones.
 
-        `zones` are zone ids by subnet id. An existing training plan or cluster is left unchanged.
+        `zones` are zone ids by subnet id, None for any zone. An existing training plan or cluster is left unchanged.
         """
         documents = [plan.document() for plan in training_plans]
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}

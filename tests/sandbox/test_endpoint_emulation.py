@@ -37,6 +37,8 @@ VARIANT = {
     "InitialInstanceCount": 1,
     "InferenceAmiVersion": "al2-ami-sagemaker-inference-neuron-2",
 }
+ABSENT = {"Subnets": ["subnet-0a1b2c3d"], "SecurityGroupIds": ["sg-0a1b2c3d"]}
+"""A network that does not exist."""
 DEPLOYMENT = {
     "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 900}},
     "AutoRollbackConfiguration": ROLLBACK,
@@ -193,6 +195,8 @@ def list_resources(session):
             "Could not find model arn:aws:sagemaker:us-east-1:123456789012:model/another",
         ),
         (changed(Endpoint={"EndpointConfigName": "another"}), "Could not find endpoint configuration"),
+        (changed(Model={"VpcConfig": ABSENT}), "The subnet ID 'subnet-0a1b2c3d' does not exist."),
+        (changed(Config={"VpcConfig": ABSENT}), "The subnet ID 'subnet-0a1b2c3d' does not exist."),
         (
             changed(Endpoint={"DeploymentConfig": {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "none"}]}}}),
             "Could not find alarms: none",

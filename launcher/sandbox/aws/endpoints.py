@@ -4,9 +4,10 @@ Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for each reques
 SageMaker developer guide (2026-11).
 
 Emulated: the validation of each request with SageMaker's own model; the check that referenced models, configurations,
-alarms, buckets and training plans exist; the refusals of training plans (endpoint_plans.py); the replacement of a
-changed configuration or model; the rollback of an update because an alarm is in state ALARM, or because the new
-container does not start; the refusal of changed variants; the answers of the containers (launcher/sandbox/endpoint).
+alarms, buckets, subnets, security groups and training plans exist; the refusals of training plans (endpoint_plans.py);
+the replacement of a changed configuration or model; the rollback of an update because an alarm is in state ALARM, or
+because the new container does not start; the refusal of changed variants; the answers of the containers
+(launcher/sandbox/endpoint).
 moto's own models are not used: they lack the newer types and components.
 Not emulated: time and cost; instances, images, downloads; stepwise traffic shifting.
 """
@@ -27,6 +28,7 @@ from launcher.aws.api_shape import complaints
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.endpoint_plans import refuse_full_plans, refuse_other_plans
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.network import network_problem
 from launcher.sandbox.aws.training_plans import bought_in, in_use
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.endpoint.model_server import Behaviour, Hosted
@@ -287,6 +289,7 @@ def _make_model(requested: Requested) -> Created:
     bucket = str(uri or "").removeprefix("s3://").partition("/")[0]
     if uri is not None and bucket not in backend_of(requested.account_id, requested.region_name).buckets:
         raise ResourceRefusedError(f"Could not access model data at {uri}: there is no bucket {bucket}")
+    _refuse_network(requested)
     return _create(requested, "Model", "model", _sagemaker(requested)._models)  # noqa: SLF001 - moto's own keeping
 
 
@@ -299,8 +302,14 @@ def _make_config(requested: Requested) -> Created:
             raise ResourceRefusedError("ExecutionRoleArn is required for variants without a model")
         if name is not None and name not in models:
             raise ResourceRefusedError(f"Could not find model {_arn(requested, 'model', name)}")
+    _refuse_network(requested)
     refuse_other_plans(requested.need("ProductionVariants"), _plans(requested))
     return _create(requested, "EndpointConfig", "endpoint-config", _sagemaker(requested).endpoint_configs)
+
+
+def _refuse_network(requested: Requested) -> None:
+    if problem := network_problem(requested.get("VpcConfig"), requested.account_id, requested.region_name):
+        raise ResourceRefusedError(problem)
 
 
 def _create(requested: Requested, kind: str, part: str, entities: Any) -> Created:

@@ -10,7 +10,7 @@ emulated: traffic, updates (a resource stays as created), IPv6.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from moto.ec2.models import ec2_backends
@@ -34,6 +34,26 @@ _REFERENCE = re.compile(r"\{\{resolve:ssm:(?P<name>[^:}]+)\}\}")
 def ec2(requested: Requested) -> Any:
     """The emulated EC2 in which a resource is created."""
     return ec2_backends[requested.account_id][requested.region_name]
+
+
+def network_problem(network: Mapping[str, Any] | None, account: str, region: str) -> str | None:
+    """Why SageMaker refuses a VpcConfig: an unknown subnet or security group, or several VPCs (API reference)."""
+    if network is None:
+        return None
+    backend = ec2_backends[account][region]
+    subnets = {subnet.id: subnet.vpc_id for zone in backend.subnets.values() for subnet in zone.values()}
+    groups = {group.id: group.vpc_id for vpc in backend.groups.values() for group in vpc.values()}
+    for kind, names, known in (
+        ("subnet", network["Subnets"], subnets),
+        ("security group", network["SecurityGroupIds"], groups),
+    ):
+        for name in names:
+            if name not in known:
+                return f"The {kind} ID {name!r} does not exist."
+    vpcs = {*(subnets[name] for name in network["Subnets"]), *(groups[name] for name in network["SecurityGroupIds"])}
+    if len(vpcs) > 1:
+        return f"Subnets and security groups must be in one VPC, got {', '.join(sorted(map(str, vpcs)))}."
+    return None
 
 
 def by_moto(model: Any) -> Callable[[Requested], Any]:

@@ -26,7 +26,7 @@ _ANYWHERE = "0.0.0.0/0"
 def create_prerequisites(
     region: str,
     vpc_id: str | None,
-    zones: Mapping[str, str],
+    zones: Mapping[str, str | None],
     names: Sequence[str],
     bought: Sequence[TrainingPlan],
     *,
@@ -34,7 +34,8 @@ def create_prerequisites(
 ) -> list[str]:
     """Create the missing resources; return the ids and names of the created ones.
 
-    `zones` are zone ids by subnet id; the security groups of `groups` allow no inbound and all outbound traffic.
+    `zones` are zone ids by subnet id, None for any zone; the security groups of `groups` allow no inbound and all
+    outbound traffic.
     """
     created = []
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
@@ -49,7 +50,7 @@ def create_prerequisites(
     return [*created, *(plan.arn for plan in bought if buy(DEFAULT_ACCOUNT_ID, plan))]
 
 
-def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
+def _network(region: str, vpc_id: str, zones: Mapping[str, str | None]) -> None:
     ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
     ranges = _RANGE.subnets(new_prefix=_SUBNET_BITS)
     with _named(vpcs, "random_vpc_id", vpc_id):

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
-from moto.ec2.models import ec2_backends
 from moto.ecr.models import ecr_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
@@ -32,6 +31,7 @@ from launcher.catalog.quotas import load_quotas
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.target import SAGEMAKER
 from launcher.model.training_job import LOG_GROUP, LONGEST_H
+from launcher.sandbox.aws.network import network_problem
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.training.job import Capacity, TrainingJob
 
@@ -56,7 +56,8 @@ class TrainingJobs:
         """Create a job; return its ARN."""
         region, name = backend.region_name, str(request.get("TrainingJobName", ""))
         _refuse_invalid(request)
-        _refuse_network(request.get("VpcConfig"), region)
+        if problem := network_problem(request.get("VpcConfig"), ACCOUNT, region):
+            raise ValidationError(message=problem)
         arn = f"arn:{_PARTITION}:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
         if (region, name) in self._jobs:
             message = (
@@ -212,27 +213,6 @@ def _refuse_role(arn: str) -> None:
             " 'sagemaker.amazonaws.com' to assume the role."
         )
         raise ValidationError(message=message)
-
-
-def _refuse_network(network: Mapping[str, Any] | None, region: str) -> None:
-    """Refuse subnets and security groups that do not exist, or are not all in one VPC (API reference, VpcConfig)."""
-    if network is None:
-        return
-    backend = ec2_backends[ACCOUNT][region]
-    subnets = {subnet.id: subnet.vpc_id for zone in backend.subnets.values() for subnet in zone.values()}
-    groups = {group.id: group.vpc_id for vpc in backend.groups.values() for group in vpc.values()}
-    for kind, names, known in (
-        ("subnet", network["Subnets"], subnets),
-        ("security group", network["SecurityGroupIds"], groups),
-    ):
-        for name in names:
-            if name not in known:
-                raise ValidationError(message=f"The {kind} ID {name!r} does not exist.")
-    vpcs = {*(subnets[name] for name in network["Subnets"]), *(groups[name] for name in network["SecurityGroupIds"])}
-    if len(vpcs) > 1:
-        raise ValidationError(
-            message=f"Subnets and security groups must be in one VPC, got {', '.join(sorted(map(str, vpcs)))}."
-        )
 
 
 def _planned(request: Mapping[str, Any], region: str) -> datetime | None:

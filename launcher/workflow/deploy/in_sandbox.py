@@ -53,9 +53,11 @@ def sandbox_for(
 def prerequisites_for(sandbox: "Sandbox", plan: Plan) -> tuple[str, ...]:
     """Create the existing resources that a plan names: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
-    zones = {subnet.id: subnet.az_id for subnet in network.subnets}
+    # Without a zone in the plan file the sandbox takes one of the region.
+    unknown: dict[str, str | None] = dict.fromkeys(network.subnet_ids)
+    zones = {**unknown, **{subnet.id: subnet.az_id for subnet in network.subnets}}
     node_subnet = subnet_id(plan)
-    if node_subnet is not None and node_subnet not in zones and plan.place.az_id is not None:
+    if node_subnet is not None and zones.get(node_subnet) is None:
         zones[node_subnet] = plan.place.az_id
     train = request.workload.train
     serve = request.workload.serve
