@@ -6,12 +6,15 @@ from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
+from launcher.answers.straggler import straggler_lines
 from launcher.answers.table import Column, dollars, render
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeUse
 from launcher.model.enums import TargetKind
+from launcher.model.straggler import Straggler
 from launcher.model.units import number_of, spoken
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
+from launcher.targets.registry import target_of
 from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction
 
 NEXT = "  next:"
@@ -55,6 +58,7 @@ class NodesDocument:
     as_of: datetime
     usd_per_hour: Decimal | None
     nodes: tuple[NodeDocument, ...]
+    stragglers: tuple[Straggler, ...]
 
 
 @json_object
@@ -112,6 +116,7 @@ def page(listed: ListedNodes, width: int) -> list[str]:
     for number, node in enumerate(listed.nodes):
         lines += [piece for text in _notes(number, node) for piece in wrapped(text, width, 4)]
         lines += [words.shortened(f"     | {line}", width) for line in node.boot]
+    lines += straggler_lines(listed.name, listed.stragglers, width, replaceable=not target_of(listed.target).managed)
     return [*lines, *_next(listed)]
 
 

@@ -17,7 +17,7 @@ def straggler_lines(name: str, slow: Sequence[Straggler], width: int, *, replace
             end = "the job's end is not known without step, steps and seconds in SLIPWAY_METRICS"
             lines += wrapped(f"    this costs at most ${dollars(node.usd_per_hour)} an hour; {end}", width, 4)
         elif node.hours_until_end is not None:
-            most = "at most " if node.basis == "chips" else ""
+            most = "at most " if node.at_most else ""
             usd = f" and ${dollars(node.usd_until_end)}" if node.usd_until_end is not None else ""
             lines += wrapped(
                 f"    until the end this costs {most}{spoken(node.hours_until_end * HOUR_S)}{usd}", width, 4

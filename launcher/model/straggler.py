@@ -14,6 +14,9 @@ class Straggler:
     # "work": its own seconds of a step, which its trainer reports; "chips": the clock and use of its slowest chip, a
     # bound.
     basis: str
+    # Whether hours and dollars until the end are a bound: always for chips, and for work if the time of a step was not
+    # known to the agent.
+    at_most: bool
     reason: str
     # The hours and dollars until the end of the job in which all nodes wait for this one; None if not known.
     hours_until_end: float | None

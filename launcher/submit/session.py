@@ -29,6 +29,12 @@ INTERACTIVE = "AWS-StartInteractiveCommand"
 FORWARDING = "AWS-StartPortForwardingSessionToRemoteHost"
 """Documents for the user's sessions: one with a terminal, one that forwards a local port (the same guide)."""
 PLUGIN = "session-manager-plugin"
+_GUIDES = "https://docs.aws.amazon.com"
+INSTALLATION = {
+    "aws": f"{_GUIDES}/cli/latest/userguide/getting-started-install.html",
+    PLUGIN: f"{_GUIDES}/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html",
+}
+"""Where AWS says how to install the programs of a session."""
 _LEAVING_S = 5.0
 """The time for a session to end after its answer arrived."""
 _CHUNK = 65536
@@ -98,7 +104,7 @@ def refuse_without_programs(target: str, region: str, environment: Mapping[str, 
     """
     lacking = missing_program(environment)
     if lacking is not None:
-        hint = f"install it; by hand: {connect_command(target, region)}"
+        hint = f"install it: {INSTALLATION[lacking]}; then again, or by hand: {connect_command(target, region)}"
         raise SchedulerError(f"{lacking} is not installed", hint=hint)
 
 

@@ -60,7 +60,8 @@ class StragglerWatch:
         percent = round((others / slow.rate - 1.0) * 100)
         remaining = self._remaining()
         share = 1.0 - slow.rate / others
-        if basis == WORK and remaining is not None:
+        exact = basis == WORK and remaining is not None
+        if exact and remaining is not None:
             # The others' work, too, is only a part of a step.
             share = min(1.0, (1.0 / slow.rate - 1.0 / others) / remaining.step_s)
         if basis == WORK:
@@ -70,7 +71,7 @@ class StragglerWatch:
         reason = f"{slow.node} is {percent} % slower than the other nodes for {HOLDS_S / 60:g} minutes: {figures}"
         if remaining is not None and self._usd_per_hour is not None:
             usd = straggler_usd(share, remaining.hours, self._usd_per_hour)
-            most = "" if basis == WORK else "at most "
+            most = "" if exact else "at most "
             lost_h = share * remaining.hours
             hours = f"{lost_h:.1f} h" if lost_h >= 1 else f"{lost_h * HOUR_S / 60:.0f} min"
             reason += f"; until the end this costs {most}{hours} and ${usd:,.2f}"
@@ -78,7 +79,14 @@ class StragglerWatch:
             # At most: how much of a step is work is not known without the time of a step.
             reason += f"; this costs at most ${straggler_usd(share, 1.0, self._usd_per_hour):,.2f} an hour"
         self._log.append(
-            STRAGGLER, slow_node=slow.node, part=slow.part, basis=basis, percent=percent, share=share, reason=reason
+            STRAGGLER,
+            slow_node=slow.node,
+            part=slow.part,
+            basis=basis,
+            percent=percent,
+            share=share,
+            at_most=not exact,
+            reason=reason,
         )
 
 

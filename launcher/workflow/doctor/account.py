@@ -19,7 +19,7 @@ from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import CLUSTER_TAG, PLAN_TAG
 from launcher.model.units import number_of
 from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
-from launcher.submit.session import PLUGIN, missing_program
+from launcher.submit.session import INSTALLATION, PLUGIN, missing_program
 from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.history.bill_parquet import INSTALL, readable
@@ -197,8 +197,7 @@ def programs(subject: Subject) -> Iterator[Check]:
     if missing is None:
         yield ok(PLUGIN, requirement, "they are")
     else:
-        fix = "install it: docs.aws.amazon.com/systems-manager, Session Manager plugin, or the AWS CLI version 2"
-        yield failed(PLUGIN, requirement, f"{missing} is missing", fix)
+        yield failed(PLUGIN, requirement, f"{missing} is missing", f"install it: {INSTALLATION[missing]}")
 
 
 def shared_log(subject: Subject) -> Iterator[Check]:

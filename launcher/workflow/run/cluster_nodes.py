@@ -11,6 +11,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.money import CENT
 from launcher.model.stages import Notify
+from launcher.model.straggler import Straggler
 from launcher.model.units import HOUR_S
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
@@ -18,7 +19,9 @@ from launcher.records.submission import SANDBOX
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.history.attempts import read_events, unsaved_s
+from launcher.workflow.run.meter import meter_of
 from launcher.workflow.run.node_access import cluster_access
+from launcher.workflow.run.stragglers import stragglers
 
 BOOT_LINES, MAX_LINE = 6, 200
 """Lines of boot output of a troubled node, and characters of each."""
@@ -37,6 +40,8 @@ class ListedNodes:
     as_of: datetime
     usd_per_hour: Decimal | None
     nodes: tuple[ClusterNode, ...]
+    # Of the run's job, as the agent named them in the events that this computer has.
+    stragglers: tuple[Straggler, ...] = ()
 
     def idle_usd(self, node: ClusterNode) -> Decimal | None:
         """The cost of a node since it became idle; None for a node at work, and if its rate is unknown."""
@@ -130,6 +135,7 @@ def _listed(name: str, folder: RunFolder, access: ClusterAccess, now: datetime, 
         as_of=now,
         usd_per_hour=_rate(folder),
         nodes=tuple(_with_boot(node, access) if boots and node.use.troubled else node for node in nodes),
+        stragglers=stragglers(read_events(folder.path / JOB_FOLDER / EVENTS), meter_of(folder, now), now),
     )
 
 

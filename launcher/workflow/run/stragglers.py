@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from launcher.agent.forecast import STRAGGLER, STRAGGLER_OVER, straggler_usd
+from launcher.agent.node.rates import CHIPS
 from launcher.model.meter import Meter
 from launcher.model.money import CENT
 from launcher.model.straggler import Straggler
@@ -45,6 +46,7 @@ def _straggler(node: str, event: Mapping[str, Any], reading: Meter | None, lost_
         node=node,
         percent=int(event.get("percent") or 0),
         basis=str(event.get("basis") or ""),
+        at_most=bool(event.get("at_most", event.get("basis") == CHIPS)),
         reason=reason,
         hours_until_end=None if left is None else left * share,
         usd_until_end=None if left is None or rate is None else straggler_usd(share, left, rate).quantize(CENT),

@@ -60,6 +60,7 @@ def test_straggler_after_20_minutes_is_reported_once_with_the_cost(watched):
     assert (event["event"], event["slow_node"], event["part"], event["basis"]) == ("straggler", "n2", 2, "work")
     assert event["percent"] == pytest.approx(25, abs=1)
     assert event["share"] == pytest.approx(0.125, abs=0.004)
+    assert event["at_most"] is False
     assert event["reason"].startswith("n2 is 25 % slower than the other nodes for 20 minutes: 1.25 s of its own work")
     # 10 h x 0.125 x $80
     usd = float(event["reason"].rpartition("$")[2])
@@ -109,6 +110,7 @@ def test_job_without_a_forecast_names_the_node_with_dollars_an_hour(tmp_path):
     watched = Watched(tmp_path / "e.jsonl", remaining=None)
     watched.passes(HOLDS_S + 60, work=spread_of(1.0, 0.8))
     (event,) = watched.events()
+    assert event["at_most"] is True
     assert event["reason"].endswith("; this costs at most $16.16 an hour")
 
 

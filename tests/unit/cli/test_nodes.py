@@ -12,6 +12,7 @@ from launcher.answers.nodes import action_document, action_lines, document, page
 from launcher.cli import output
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
 from launcher.model.enums import TargetKind
+from launcher.model.straggler import Straggler
 from launcher.records import run_folder
 from launcher.targets.clusters import cluster_at
 from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction
@@ -72,6 +73,21 @@ def test_idle_dollars_counted_since_idle_and_absent_without_instance():
     assert [row["number"] for row in rows] == [0, 1, 2, 3]
     unpriced = document(replace(LISTED, usd_per_hour=None))
     assert {row["usd_since_idle"] for row in unpriced["nodes"]} == {None}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_nodes_screen_names_slow_node_with_its_cost(width):
+    slow = Straggler(
+        node="n1", percent=30, basis="work", at_most=False, reason="n1 is 30 % slower than the other nodes",
+        hours_until_end=2.0, usd_until_end=Decimal(110), usd_per_hour=Decimal(55), replace_hours=0.5,
+        replace_usd=Decimal(28),
+    )  # fmt: skip
+    lines = page(replace(LISTED, stragglers=(slow,)), width)
+    assert max(map(len, lines)) <= width
+    text = " ".join("\n".join(lines).split())
+    assert "warning: n1 is 30 % slower than the other nodes until the end this costs 2 h and $110" in text
+    assert "slipway nodes big replace n1 --dry-run" in text
+    assert document(replace(LISTED, stragglers=(slow,)))["stragglers"][0]["node"] == "n1"
 
 
 def test_nodes_screen_of_empty_cluster_has_sentence():

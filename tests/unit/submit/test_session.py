@@ -148,6 +148,7 @@ def test_missing_session_plugin_is_refused_with_the_command(session_shell, tmp_p
             environment={"PATH": str(tmp_path / "bin")},
             stage=str,
         )
+    assert "session-manager-working-with-install-plugin.html" in refusal.value.hint
     assert f"aws ssm start-session --region us-east-2 --target {TARGET}" in refusal.value.hint
 
 

@@ -1,7 +1,7 @@
 """What is read from another tool's file: the keys of a plan, what the plan has no key for, and what it assumes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -49,6 +49,12 @@ class Imported:
     def lose(self, what: str, why: str) -> None:
         """Name a setting that the plan cannot have."""
         self.lost.append(f"{what}: {why}")
+
+    def lose_unread(self, parent: str, given: Mapping[str, Any], read: Collection[str], why: Mapping[str, str]) -> None:
+        """Name each key that is given and was not read."""
+        for key, value in given.items():
+            if key not in read and value not in (None, [], {}, ""):
+                self.lose(f"{parent}{key}", why.get(key, "no key of a plan"))
 
     def assume(self, what: str, why: str) -> None:
         """Name a value that the file does not give."""

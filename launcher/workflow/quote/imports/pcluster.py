@@ -19,6 +19,14 @@ QUEUE_READ = {"Name", "ComputeResources", "CapacityType", "CapacityReservationTa
 QUEUE_LOST = dict.fromkeys(
     ("CustomActions", "Iam", "Image", "ComputeSettings"), "run.setup and run.image configure a job's nodes"
 )
+RESOURCE_READ = {"Name", "InstanceType", "Instances", "MinCount", "MaxCount", "CapacityReservationTarget", "Efa"}
+RESOURCE_LOST = {"SpotPrice": "AWS bills the spot price; budget.max_usd_per_hour limits what a launch may cost"}
+NETWORKING_READ = {"SubnetIds", "SubnetId", "PlacementGroup"}
+SETTINGS_LOST = {
+    "ScaledownIdletime": "guardrails.idle_minutes stops idle nodes",
+    "Database": "Slipway keeps what runs cost in its ledger",
+}
+LUSTRE_READ = {"StorageCapacity", "PerUnitStorageThroughput", "DeploymentType"}
 MAX_COUNT = 10
 """ParallelCluster's default of MaxCount."""
 
@@ -39,22 +47,22 @@ def read_parallelcluster(config: Mapping[str, Any], catalog: Catalog) -> Importe
             imported.lose(f"HeadNode.{key}", "Slipway configures the head node: Session Manager opens it, no SSH key")
     _queues(imported, _section(config.get("Scheduling")), catalog)
     _storage(imported, config.get("SharedStorage") or ())
-    for key in set(head) - HEAD_READ - set(HEAD_LOST):
-        imported.lose(f"HeadNode.{key}", "no key of a plan")
+    imported.lose_unread("HeadNode.", head, {*HEAD_READ, *HEAD_LOST}, {})
+    imported.lose_unread("HeadNode.Networking.", _section(head.get("Networking")), NETWORKING_READ, {})
     logins = _section(config.get("LoginNodes")).get("Pools") or ()
     if logins:
         imported.put("storage.login_nodes", sum(_number(pool.get("Count"), 0) for pool in logins))
     tags = {tag["Key"]: str(tag["Value"]) for tag in config.get("Tags") or () if "Key" in tag and "Value" in tag}
     if tags:
         imported.put("tags", tags)
-    for key in (key for key in config if config[key] and key not in READ):
-        imported.lose(str(key), LOST.get(key, "no key of a plan"))
+    imported.lose_unread("", config, READ, LOST)
     return imported
 
 
 def _queues(imported: Imported, scheduling: Mapping[str, Any], catalog: Catalog) -> None:
     if scheduling.get("Scheduler") not in (None, "slurm"):
         imported.lose(f"Scheduler {scheduling['Scheduler']}", "Slipway's clusters run Slurm")
+    imported.lose_unread("SlurmSettings.", _section(scheduling.get("SlurmSettings")), set(), SETTINGS_LOST)
     pairs = [
         (queue, resource, name)
         for queue in scheduling.get("SlurmQueues") or ()
@@ -74,20 +82,27 @@ def _queues(imported: Imported, scheduling: Mapping[str, Any], catalog: Catalog)
         imported.assume("target.nodes", f"MaxCount {high}; MinCount {low}: nodes start with a job and stop when idle")
     imported.put("purchase.option", OPTIONS.get(str(queue.get("CapacityType", "ONDEMAND")), "on-demand"))
     target = _section(resource.get("CapacityReservationTarget") or queue.get("CapacityReservationTarget"))
+    imported.lose_unread("CapacityReservationTarget.", target, {"CapacityReservationId"}, {})
     if target.get("CapacityReservationId"):
         imported.put("purchase.reservation", {"id": target["CapacityReservationId"]})
     subnets = _section(queue.get("Networking")).get("SubnetIds") or ()
     if subnets:
         named = ", ".join(map(str, subnets))
         imported.lose(f"SubnetIds {named}", "the file names no VPC: set network.vpc_id and subnet_ids, else a new one")
+    imported.lose_unread(
+        f"queue {queue.get('Name')}: Networking.", _section(queue.get("Networking")), NETWORKING_READ, {}
+    )
+    imported.lose_unread(f"{resource.get('Name')}: ", resource, RESOURCE_READ, RESOURCE_LOST)
+    same = dict.fromkeys(str(again.get("Name")) for _, again, other in with_chips[1:] if other == name)
+    if same:
+        imported.lose(f"{', '.join(same)} with {name} too", f"a plan has one queue of a type: {resource.get('Name')}")
     others = dict.fromkeys(other for *_, other in with_chips[1:] if other != name)
     if others:
         imported.put("target.fallback_types", list(others))
     rest = dict.fromkeys(str(pair[0].get("Name")) for pair in pairs if pair not in with_chips)
     if rest:
         imported.lose(f"queues {', '.join(rest)}", "without accelerators: Slipway's cluster has those of the plan")
-    for key in (key for key in queue if queue[key] and key not in QUEUE_READ):
-        imported.lose(f"queue {queue.get('Name')}: {key}", QUEUE_LOST.get(key, "no key of a plan"))
+    imported.lose_unread(f"queue {queue.get('Name')}: ", queue, QUEUE_READ, QUEUE_LOST)
 
 
 def _types(resource: Mapping[str, Any]) -> list[str]:
@@ -103,6 +118,9 @@ def _storage(imported: Imported, shared: Sequence[Mapping[str, Any]]) -> None:
             imported.put("storage.lustre_gib", settings["StorageCapacity"])
             if settings.get("PerUnitStorageThroughput"):
                 imported.put("storage.lustre_mb_s_per_tib", settings["PerUnitStorageThroughput"])
+            why = "run.data downloads folders of S3; the file system begins empty"
+            linked = dict.fromkeys(("ImportPath", "ExportPath", "DataRepositoryAssociations", "AutoImportPolicy"), why)
+            imported.lose_unread(f"SharedStorage {storage.get('Name')}: ", settings, LUSTRE_READ, linked)
         else:
             kind = storage.get("StorageType")
             imported.lose(

@@ -20,7 +20,7 @@ SHORT = {
 SHORT |= {"D": "chdir", "d": "dependency", "L": "licenses", "S": "core-spec", "x": "exclude"}
 SHORT |= {"o": "output", "e": "error", "C": "constraint", "w": "nodelist", "q": "qos", "a": "array", "G": "gpus"}
 IGNORED = {"output", "error", "open-mode", "exclusive", "ntasks-per-node", "ntasks", "cpus-per-task", "cpus-per-gpu"}
-IGNORED |= {"mail-user", "mail-type", "wait-all-nodes", "export", "gpus-per-task"}
+IGNORED |= {"wait-all-nodes", "gpus-per-task"}
 """Options that Slipway's own batch script has otherwise: it logs each attempt, and gives a job whole nodes."""
 WHY = {
     "partition": "Slipway makes a cluster with a queue of its own; target.cluster names an existing one",
@@ -33,6 +33,9 @@ WHY = {
     "mem-per-gpu": "a job has the whole memory of its nodes",
     "chdir": "run.workdir is the folder of the job",
     "comment": "tags",
+    "mail-type": "guardrails.notify takes addresses",
+    "mail-user": "guardrails.notify takes addresses",
+    "export": "run.env takes the variables of the job",
     "qos": "no quality of service: one job has its own cluster",
 }
 GIVEN = re.compile(r"\b(MASTER_ADDR|MASTER_PORT|NODE_RANK|RANK|WORLD_SIZE|SLURM_\w+)\b")
@@ -43,6 +46,11 @@ WORD = re.compile(r"""\s*((?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|\$\([^()]*\)|`[^`]*`|
 """A word of a shell's line as it is written, with its quotes."""
 PYXIS = {"container-image", "container-mounts", "container-name", "container-workdir", "container-env", "mpi"}
 """Options of srun with a value, beside those of sbatch."""
+SRUN_LOST = {
+    "container-mounts": "run.data downloads folders of S3; run.volumes mounts claims of a cluster (kind eks)",
+    "container-workdir": "run.workdir is the folder of the job",
+    "container-env": "run.env takes the variables of the job",
+}
 FLAGS = {"l", "u", "K", "k", "O", "E", "exclusive", "requeue"}
 """Options of srun without a value."""
 VARIABLE = re.compile(r'"?\$\{?([A-Za-z_]\w*)(?:\[@\])?\}?"?')
@@ -63,8 +71,9 @@ def read_sbatch(text: str, catalog: Catalog) -> Imported:
     if "requeue" in options:
         imported.assume("run.retries", "auto: Slipway requeues a job after a loss on every target")
     handled = {"nodes", "time", "job-name", "signal", "container-image", "requeue", "gres", "gpus", "gpus-per-node"}
-    for name in options:
-        if name not in handled | IGNORED:
+    for name, value in options.items():
+        # ALL and NONE name no variable; the job has those of run.env in both cases.
+        if name not in handled | IGNORED and (name, value) not in {("export", "ALL"), ("export", "NONE")}:
             imported.lose(f"#SBATCH --{name}", WHY.get(name, "no key of a plan"))
     _body(imported, text)
     return imported
@@ -189,6 +198,8 @@ def _without_launcher(imported: Imported, line: str, script: str) -> str:
             name, value = "container-image", _image_in(given)
         if name == "container-image" and value:
             _image(imported, value)
+        elif name in SRUN_LOST:
+            imported.lose(f"srun --{name} {value}", SRUN_LOST[name])
     launcher = line.split(None, 1)[0]
     imported.lose(launcher, "Slipway starts the command once on each node; torchrun starts a process for each GPU")
     return line[words[0][1] :] if words else line

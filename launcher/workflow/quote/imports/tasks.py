@@ -1,6 +1,6 @@
 """Reads tasks of SkyPilot and dstack."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.catalog.load import Catalog
@@ -14,7 +14,6 @@ SKY_LOST = {
     "pool": "a plan has one job: launch it once for each worker, with --env",
 }
 SKY_READ = {"name", "num_nodes", "resources", "envs", "workdir", "setup", "run"}
-UNKNOWN = "no key of a plan"
 RESOURCES_LOST = {
     "disk_size": "Slipway sizes the disks by the type",
     "disk_tier": "Slipway sizes the disks by the type",
@@ -69,17 +68,8 @@ def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
             names = "SKYPILOT_NODE_RANK is SLIPWAY_NODE_RANK, SKYPILOT_NUM_NODES is SLIPWAY_NODES"
             names += ", SKYPILOT_NUM_GPUS_PER_NODE is SLIPWAY_WORKERS_PER_NODE"
             imported.lose("SKYPILOT_ variables", f"{names}, the first of SKYPILOT_NODE_IPS is SLIPWAY_MASTER_ADDR")
-    _lose_unread(imported, "", task, SKY_READ, SKY_LOST)
+    imported.lose_unread("", task, SKY_READ, SKY_LOST)
     return imported
-
-
-def _lose_unread(
-    imported: Imported, parent: str, given: Mapping[str, Any], read: Collection[str], why: Mapping[str, str]
-) -> None:
-    """Name each key that is given and was not read."""
-    for key, value in given.items():
-        if key not in read and value not in (None, [], {}, ""):
-            imported.lose(f"{parent}{key}", why.get(key, UNKNOWN))
 
 
 def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
@@ -100,7 +90,7 @@ def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Ca
         imported.put("target.ami", image)
     elif image:
         imported.lose(f"image_id {image}", "target.ami takes the id of an AMI, run.image a container image")
-    _lose_unread(imported, "resources.", resources, RESOURCES_READ, RESOURCES_LOST)
+    imported.lose_unread("resources.", resources, RESOURCES_READ, RESOURCES_LOST)
 
 
 def _sky_accelerators(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
@@ -138,7 +128,7 @@ def read_dstack(task: Mapping[str, Any], catalog: Catalog) -> Imported:
     if task.get("max_price"):
         nodes = imported.get("target.nodes")
         imported.put("budget.max_usd_per_hour", round(float(task["max_price"]) * int(nodes), 2))
-    _lose_unread(imported, "", task, DSTACK_READ, DSTACK_LOST)
+    imported.lose_unread("", task, DSTACK_READ, DSTACK_LOST)
     if any("${{" in line for line in commands):
         imported.lose("${{ ... }} in commands", "dstack fills it in: write the value, or a variable of run.env")
     return imported
@@ -160,10 +150,16 @@ def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Cata
     if isinstance(gpu, Mapping):
         names = gpu.get("name")
         name, count = names[0] if isinstance(names, list) and names else names, gpu.get("count") or 1
+        if isinstance(names, list) and len(names) > 1:
+            imported.lose("resources.gpu.name", f"the first is taken; others: {', '.join(map(str, names[1:]))}")
+        sizes = dict.fromkeys(("memory", "total_memory"), "target.instance_type has it")
+        imported.lose_unread("resources.gpu.", gpu, {"name", "count", "vendor"}, sizes)
     else:
         parts = str(gpu or "").split(":")
         name, count = parts[0], next((part for part in reversed(parts[1:]) if part.isdecimal()), 1)
-    least = str(count).partition("..")[0]
+    least, upto, _ = str(count).partition("..")
+    if upto:
+        imported.assume("resources.gpu.count", f"{least} of {count}")
     if name and not str(name)[0].isdigit() and least.isdecimal():
         by_accelerator(imported, catalog, str(name), int(least))
     elif gpu:
@@ -171,7 +167,7 @@ def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Cata
     policy = task.get("spot_policy")
     imported.put("purchase.option", "spot" if policy == "spot" else "any" if policy == "auto" else "on-demand")
     sizes = dict.fromkeys(("cpu", "memory", "shm_size", "disk"), "target.instance_type has it")
-    _lose_unread(imported, "resources.", resources, {"gpu"}, sizes)
+    imported.lose_unread("resources.", resources, {"gpu"}, sizes)
 
 
 def _environment(imported: Imported, variables: Mapping[str, Any]) -> None:

@@ -136,6 +136,34 @@ def test_sbatch_script_becomes_plan_with_losses(tmp_path):
         assert word in lost
 
 
+def test_options_of_slurm_that_a_plan_lacks_are_named(tmp_path):
+    text = "#!/bin/sh\n#SBATCH -N 2 --mail-type=END --export=ALL,LR=1\nsrun --container-mounts /fsx:/fsx python t.py\n"
+    lost = "\n".join(read(tmp_path, "job.sbatch", text)[0].lost)
+    for word in ("--mail-type", "--export", "--container-mounts /fsx:/fsx"):
+        assert word in lost
+    plain = read(tmp_path, "job.sbatch", "#!/bin/sh\n#SBATCH -N 2\n#SBATCH --export=ALL\npython t.py\n")[0]
+    assert not [line for line in plain.lost if "export" in line]
+
+
+def test_further_gpus_of_a_dstack_task_are_named(tmp_path):
+    gpu = "{name: [H100, A100], memory: 24GB.., count: 8..16}"
+    imported, _ = read(tmp_path, "t.dstack.yml", f"type: task\ncommands: [x]\nresources: {{gpu: {gpu}}}\n")
+    lost = "\n".join(imported.lost)
+    assert "others: A100" in lost
+    assert "resources.gpu.memory" in lost
+    assert "resources.gpu.count: 8 of 8..16" in imported.assumed
+
+
+def test_money_and_settings_of_a_parallelcluster_queue_are_named(tmp_path):
+    text = PCLUSTER.replace("Efa: {Enabled: true}}", "Efa: {Enabled: true}, SpotPrice: 12.5}")
+    text = text.replace("PlacementGroup: {Enabled: true}", "AdditionalSecurityGroups: [sg-1]")
+    text = text.replace("Scheduler: slurm", "Scheduler: slurm\n  SlurmSettings: {ScaledownIdletime: 20}")
+    text = text.replace("StorageCapacity: 4800", "StorageCapacity: 4800, ImportPath: s3://b/x")
+    lost = "\n".join(read(tmp_path, "config.yaml", text)[0].lost)
+    for word in ("p4: SpotPrice", "AdditionalSecurityGroups", "SlurmSettings.ScaledownIdletime", "fast: ImportPath"):
+        assert word in lost
+
+
 def test_gpus_of_whole_job_are_divided_by_nodes(tmp_path):
     _, request = read(tmp_path, "job.sbatch", "#!/bin/sh\n#SBATCH -N2 -t 90\n#SBATCH --gpus=a100:16\npython train.py\n")
     assert (request.target.instance_type, request.run.time_limit_h) == (("p4d.24xlarge",), 1.5)

@@ -63,6 +63,12 @@ def test_straggler_costs_a_share_of_the_remaining_hours_and_replacement_costs_th
     assert slow.reason.endswith("the others 1 s")
 
 
+@pytest.mark.parametrize("event, words", [({"at_most": True}, "costs at most 60 min"), ({}, "costs 60 min")])
+def test_hours_until_the_end_are_a_bound_where_the_agent_knew_no_time_of_a_step(event, words):
+    slow = stragglers([STARTED, SAVED, {**SLOW, **event}], reading(), NOW)
+    assert words in " ".join(straggler_lines("job", slow, 100, replaceable=True))
+
+
 @pytest.mark.parametrize(
     "later",
     [
