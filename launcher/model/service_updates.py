@@ -1,7 +1,8 @@
 """The changes that HyperPod and EKS allow in a cluster's update, besides CloudFormation's create-only properties.
 
 HyperPod: "To update an existing instance group, you must match the instance type you initially specified" (developer
-guide, Updating SageMaker HyperPod cluster configuration, of Slurm and of EKS, 2026-11); "`NodeType` is immutable",
+guide, Updating SageMaker HyperPod cluster configuration, of Slurm and of EKS, 2026-11), so with "the same IAM role" and
+ThreadsPerCore "the same value you specified during cluster creation"; "`NodeType` is immutable",
 "Existing nodes retain their original FSx configuration" (developer guide, SageMaker HyperPod references). EKS: one
 minor version up at a time, never down (user guide, Update existing cluster to new Kubernetes version, 2026-11). Not
 seen on AWS.
@@ -21,9 +22,12 @@ _PLAN_KEYS = {
     "TrainingPlanArn": "purchase.training_plan",
     "CapacityRequirements": "purchase.option",
     "InstanceStorageConfigs": "storage",
+    "ExecutionRole": "security.roles.nodes",
 }
 _FIXED = {
     "InstanceType": "",
+    "ExecutionRole": "",
+    "ThreadsPerCore": "",
     "InstanceStorageConfigs": "HyperPod mounts file systems and attaches volumes only when it creates a node, and it"
     " never creates the controller again; nodes hang without the old file system",
 }

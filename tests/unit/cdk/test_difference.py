@@ -171,6 +171,19 @@ def test_hyperpod_group_names_types_as_the_plan_does():
     ]
 
 
+@pytest.mark.parametrize(
+    "key, plan_key", [("ExecutionRole", "security.roles.nodes"), ("ThreadsPerCore", ""), ("LifeCycleConfig", None)]
+)
+def test_hyperpod_group_keeps_role_and_threads_and_changes_its_script(key, plan_key):
+    """Developer guide, Updating SageMaker HyperPod cluster configuration."""
+    other = copy.deepcopy(HYPERPOD)
+    (cluster,) = [item for item in other["Resources"].values() if item["Type"] == "AWS::SageMaker::Cluster"]
+    cluster["Properties"]["InstanceGroups"][1][key] = "another"
+    resources = stack_change("s", HYPERPOD, other, REPLACING, HyperPodSlurm().key_changes).resources
+    refused = [change for resource in resources for change in resource.keys if change.needs is Needs.NEW_CLUSTER]
+    assert [change.plan_key for change in refused] == ([] if plan_key is None else [plan_key])
+
+
 def test_hyperpod_group_keeps_its_node_type():
     other = json.loads(json.dumps(HYPERPOD).replace('"NodeType": "Compute"', '"NodeType": "Login"'))
     resources = stack_change("s", HYPERPOD, other, REPLACING, HyperPodSlurm().key_changes).resources
