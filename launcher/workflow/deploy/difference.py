@@ -121,12 +121,15 @@ def refuse_update(difference: Difference, cluster: str) -> None:
         ImpossibleError: the deployment would be rolled back, or break the cluster; the error lists every such change.
     """
     _refuse_broken_exports(difference)
-    refused = [
-        _refusal(key, _owner(change))
-        for change in difference.changes
-        for key in change.keys
-        if key.needs is Needs.NEW_CLUSTER
-    ]
+    # Groups of one cluster can have the same change: it is listed once.
+    refused = list(
+        dict.fromkeys(
+            _refusal(key, _owner(change))
+            for change in difference.changes
+            for key in change.keys
+            if key.needs is Needs.NEW_CLUSTER
+        )
+    )
     if refused:
         owner = "endpoint" if any(_owner(change) == "endpoint" for change in difference.changes) else "cluster"
         raise ImpossibleError(

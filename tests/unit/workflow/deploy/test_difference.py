@@ -358,7 +358,7 @@ def test_second_deployment_of_a_name_is_refused_with_the_first_one_named(tmp_pat
 )
 def test_refused_change_names_what_it_would_replace(type_, owner):
     key = KeyChange(path="Type", old="a", new="b", needs=Needs.NEW_CLUSTER, plan_key="target.instance_type")
-    resource = ResourceChange(stack="s", logical_id="Nodes", type=type_, change=Change.REPLACED, keys=(key,))
+    resource = ResourceChange(stack="s", logical_id="Nodes", type=type_, change=Change.REPLACED, keys=(key, key))
     stack = StackChange(name="s", new=False, same=False, resources=(resource,))
     templates = {"s": {"Resources": {}}}
     difference = Difference(states={"s": None}, before=templates, after=templates, stacks=(stack,))
