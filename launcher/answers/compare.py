@@ -107,7 +107,7 @@ def sides(comparison: Comparison) -> list[str]:
             continue
         lines.append(f"{title}: {_side(quoted)}")
         other = comparison.outside(family)
-        if other is not None:
+        if other is not None and _side(other) != _side(quoted):
             lines.append(f"Outside the plan it would be {_side(other)}")
     return lines
 

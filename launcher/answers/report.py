@@ -26,7 +26,7 @@ ATTEMPTS: Sequence[Column[Attempt]] = (
 )
 """Columns of an attempt, as text and as HTML, after its start."""
 
-_TAIL_ENDS = {INSTANCES: "the tail", TRAINING_JOBS: "the warm pool"}
+_TAIL_ENDS = {INSTANCES: "the idle tail", TRAINING_JOBS: "the warm pool"}
 """What ends the nodes' time after the job where no guard measures how long they have been idle."""
 _WITHOUT_SCHEDULER = {INSTANCES: "plain instances", TRAINING_JOBS: "instances of SageMaker"}
 """What runs a job by its own API, in place of a scheduler."""
@@ -53,6 +53,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         lines += ["", *why]
     if report.stored is not None:
         lines += ["", *stored_lines(report.stored, width)]
+    lines += [piece for text in slow_texts(report) for piece in wrapped(f"  {text}", width)]
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
     lines += left_up_lines(report, width)
     return lines + _check_lines(report, width, everything=everything)
@@ -62,6 +63,11 @@ def stop_texts(report: Report) -> list[str]:
     """Why the guard stopped the nodes, or the job at its budget; empty if it did neither."""
     why = [f"the guard stopped the nodes: {report.guard_reason}"] if report.guard_reason else []
     return why + ([report.stopped.text] if report.stopped is not None else [])
+
+
+def slow_texts(report: Report) -> list[str]:
+    """The nodes that slowed the job down."""
+    return [f"slow node: {sentence}" for sentence in report.slow_nodes]
 
 
 def stop_lines(report: Report, width: int) -> list[str]:

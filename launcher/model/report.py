@@ -151,6 +151,7 @@ class Report:
     the budget ended the run. `guard_reason` says why the guard stopped the nodes of a cancelled job, or of one that
     waits for them; empty if it did not. `stored` is None if the plan requests no checkpoints.
     `billable_time` is the time that the job's service bills, None without such a service or before the job has ended.
+    `slow_nodes` are the agents' sentences on nodes that slowed an attempt down.
     `running_h` is the time that the current attempt has run at the moment of the query; it is never stored.
     """
 
@@ -173,6 +174,7 @@ class Report:
     rates: RunRates = NO_RATES
     left_up_usd_per_hour: Decimal | None = None
     billable_time: BillableTime | None = None
+    slow_nodes: tuple[str, ...] = ()
     running_h: float = 0.0
 
     @property

@@ -99,6 +99,7 @@ class ReportDocument:
     checkpoints_stored: int | None = None
     layout: str | None = None
     checkpoint_troubles: tuple[str, ...] = ()
+    slow_nodes: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...]
     quoted: Quoted
     actual: Actual = Actual()

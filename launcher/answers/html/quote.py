@@ -75,7 +75,7 @@ def _money(quoted: Quote) -> Plot:
     }
     totals = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
     rest = len(priced) - len(lines)
-    caption = f"{totals}." + (f" the table has {number_of(rest, 'smaller line')} more." if rest > 0 else "")
+    caption = f"{totals}." + (f" The table has {number_of(rest, 'smaller line')} more." if rest > 0 else "")
     return Plot(
         key="money", title="Cost by line", description=totals, body="".join(parts), height=height, caption=caption
     )

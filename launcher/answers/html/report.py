@@ -11,7 +11,7 @@ from launcher.answers.bill import answer, name_of
 from launcher.answers.html.nodes import nodes_plot
 from launcher.answers.html.page import document, paragraphs, table
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
-from launcher.answers.report import ATTEMPTS, left_up, stop_texts, used_lines
+from launcher.answers.report import ATTEMPTS, left_up, slow_texts, stop_texts, used_lines
 from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 from launcher.model.report import Attempt, Report
@@ -97,7 +97,8 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None,
     lead = f"{report.status.value} after {number_of(count, 'attempt')}"
     quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"
     spent = "".join(f"; {line}" for line in used_lines(report))
-    parts: list[str | Plot] = [paragraphs([lead], "lead"), *(paragraphs([text]) for text in stop_texts(report))]
+    notes = (*stop_texts(report), *slow_texts(report))
+    parts: list[str | Plot] = [paragraphs([lead], "lead"), *(paragraphs([text]) for text in notes)]
     parts.append(paragraphs([f"{quoted}{spent}"]))
     if report.simulated:
         text = "The nodes were emulated: their hours do not compare with the quote, and nothing was spent."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
-from launcher.agent.forecast import Point, point_of, stretches
+from launcher.agent.forecast import STRAGGLER, Point, point_of, stretches
 from launcher.agent.metrics import figures_in
 from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
@@ -98,6 +98,15 @@ def points_of(lines: Iterable[bytes]) -> list[list[Point]]:
     """
     points = (point_of(figures_in(line)[0]) for line in lines)
     return stretches(point for point in points if point is not None)
+
+
+def slow_nodes(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The agents' sentences on nodes that slowed an attempt down, each once.
+
+    >>> slow_nodes([{"event": "straggler", "slow_node": "n2", "reason": "n2 is slow"}, {"event": "completed"}])
+    ('n2 is slow',)
+    """
+    return tuple(dict.fromkeys(str(event.get("reason")) for event in events if event.get("event") == STRAGGLER))
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

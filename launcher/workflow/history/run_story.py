@@ -17,6 +17,7 @@ from launcher.workflow.history.attempts import (
     last_start,
     read_events,
     recorded_stop,
+    slow_nodes,
 )
 from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkpoints
 
@@ -62,6 +63,7 @@ class LaunchLog:
             endpoint=self.endpoint,
             stopped=budget_stop(events),
             guard_reason=recorded_stop(events, last_start(ran)),
+            slow_nodes=slow_nodes(events),
             stored=stored_checkpoints(events) if asks_for_checkpoints(self.quoted.plan) else None,
             rates=self.quoted.rates or NO_RATES,
             left_up_usd_per_hour=self.quoted.left_up_usd_per_hour,

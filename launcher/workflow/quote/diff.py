@@ -27,7 +27,7 @@ from launcher.targets.registry import billed_name
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
-IS_PLAN = re.compile(r"^\s*[\"']?slipway[\"']?\s*:", re.MULTILINE)
+IS_PLAN = re.compile(r"^\s*[\"']?slipway[\"']?\s*:[ \t]*[^\s{]", re.MULTILINE)
 SUFFIXES = (".yaml", ".yml", ".json")
 SKIPPED = {".git", ".slipway", ".venv", "node_modules", "rendered"}
 HERE = "this folder"

@@ -38,6 +38,7 @@ from launcher.workflow.history.attempts import (
     read_events,
     record_stop,
     recorded_stop,
+    slow_nodes,
 )
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
@@ -308,8 +309,9 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     uploaded = [event for event in events if event.get("event") == "checkpoint-uploaded"]
     saved = max(uploaded, key=lambda event: int(event["step"]), default=None)
     step, report = metric.get("step"), known.report
-    if report is not None and report.stored is not None:
-        report = replace(report, stored=stored_checkpoints(events))
+    if report is not None:
+        stored = None if report.stored is None else stored_checkpoints(events)
+        report = replace(report, stored=stored, slow_nodes=slow_nodes(events))
     return replace(
         known,
         report=report,

@@ -78,6 +78,13 @@ def test_running_report_excludes_idle_tail_and_storage() -> None:
     assert "idle tail and storage are still to come" in text
 
 
+def test_slow_node_is_in_the_report_and_its_document() -> None:
+    report = replace(REPORT, slow_nodes=("n2 is 25 % slower than the other nodes for 20 minutes",))
+    assert "  slow node: n2 is 25 % slower than the other nodes for 20 minutes" in page(report, 80)
+    assert read_report(report_document(report)).slow_nodes == report.slow_nodes
+    assert "slow node" not in " ".join(page(REPORT, 80))
+
+
 def test_report_without_a_tail_names_none() -> None:
     rates = RunRates(start_h=0.1, beside_usd_per_hour=Decimal(1))
     ended = replace(REPORT, rates=rates)
@@ -90,7 +97,7 @@ def test_report_without_a_tail_names_none() -> None:
 
 @pytest.mark.parametrize(
     "scheduler, end",
-    [("slurm", "the idle timeout has stopped them"), ("ec2", "the tail"), ("sagemaker", "the warm pool")],
+    [("slurm", "the idle timeout has stopped them"), ("ec2", "the idle tail"), ("sagemaker", "the warm pool")],
 )
 def test_cost_until_down_names_what_ends_the_nodes(scheduler: str, end: str) -> None:
     stacks = (("slipway-job-training", "CREATE_COMPLETE"),)

@@ -11,6 +11,7 @@ import pytest
 from launcher.answers.diff import MARK, comment, page, safe
 from launcher.model.errors import UnreadableInputError
 from launcher.model.plan_diff import DiffPolicy, LineChange
+from launcher.model.schema import json_schema
 from launcher.workflow.quote.diff import diff
 from launcher.workflow.quote.diff_policy import policy_of
 from launcher.workflow.quote.options import PriceOptions
@@ -55,6 +56,11 @@ def edit(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_schema_of_plan_files_is_no_plan(repository):
+    (repository / "slipway-plan.schema.json").write_text(json.dumps(json_schema(), indent=2), encoding="utf-8")
+    assert changed("main").looked_at == 2
 
 
 @pytest.mark.parametrize(
