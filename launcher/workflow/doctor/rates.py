@@ -4,7 +4,7 @@ All nodes count at their quoted rate, from the guard's function; other instances
 systems count at the listed price. Traffic, logs and storage in S3 are excluded.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
@@ -68,12 +68,22 @@ class _Paid:
 
 
 def hourly_rate(
-    templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str, *, nodes: bool = True
+    templates: Iterable[Mapping[str, Any]],
+    catalog: Catalog,
+    region: str,
+    *,
+    nodes: bool = True,
+    only: Container[str] | None = None,
 ) -> HourlyRate:
-    """The hourly cost of the stacks of some templates: with all nodes running, or without nodes."""
+    """The hourly cost of the stacks of some templates: with all nodes running, or without nodes.
+
+    `only` are the logical ids of the resources that count; None: all.
+    """
     usd, unknown, scaled = Decimal(0), [], None
     for template in templates:
-        for _, items in _paid(template, catalog, region):
+        for logical_id, items in _paid(template, catalog, region):
+            if only is not None and logical_id not in only:
+                continue
             counted = [item for item in items if nodes or not item.nodes]
             usd += sum((item.usd for item in counted if item.usd is not None), Decimal(0))
             unknown += [item.name for item in counted if item.usd is None]

@@ -37,6 +37,10 @@ REPORTS = 3
 UNREPORTED = f"its guard has reported no number of nodes in the last {REPORTS * GUARD_EVERY_MINUTES} minutes"
 """The case in the first minutes of a cluster."""
 UNCOUNTED = f"counted now: {UNREPORTED}"
+_FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", stacks.NOT_REMOVED)
+"""States of a stack whose creation or removal failed: resources of its template are gone, others may remain."""
+NAMED = 3
+"""Remaining resources that a note names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +141,27 @@ def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, 
         note="",
     )
     price = {NETWORK_STACK: _network, STORE_STACK: _store}.get(part, _cluster_rate)
+    if stack.status in _FAILED:
+        return _rest(unpriced, session, catalog, stack)
     return price(unpriced, session, catalog, now, stack)
+
+
+def _rest(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
+    """The resources that a failed creation or removal has left, at the prices of the stack's template."""
+    if instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}") and cost.kind == TRAINING_STACK:
+        return _unguarded(cost, session, catalog, stack)
+    listed = stacks.resources(session, stack.name)
+    rest = {each.logical_id: each for each in listed if each.physical_id and each.status != stacks.REMOVED}
+    if not rest:
+        return replace(cost, usd_per_hour=Decimal(0), note=f"{stack.status}, and no resource remains")
+    rate = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, only=rest)
+    names = ", ".join(f"{each.type} {each.physical_id.rpartition('/')[2]}" for each in list(rest.values())[:NAMED])
+    notes = [f"{stack.status}, and {names}{f' and {len(rest) - NAMED} more' if len(rest) > NAMED else ''} remain"]
+    charged = {type_ for target in TARGETS.values() if target.fee_keys for type_ in target.left_resources}
+    unpriced = [*rate.unknown, *(each.type for each in rest.values() if each.type in charged)]
+    notes += [f"without {' and '.join(unpriced)}, which has no price"] if unpriced else []
+    usd = None if unpriced and not rate.usd else rate.usd
+    return replace(cost, usd_per_hour=usd, note="; ".join(notes))
 
 
 def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:

@@ -1,5 +1,6 @@
 """What exists in an account and what it costs, against moto; nodes as the guard counts them."""
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 
@@ -209,6 +210,63 @@ def test_unknown_cost_is_named_and_never_zero(ready_account, surveyed):
     assert (stack_cost.usd_per_hour, stack_cost.usd_so_far) == (None, None)
     assert "it has no guard" in stack_cost.note
     assert "of unknown cost" in page(surveyed(), 100)[1]
+
+
+def failed_stack(account, status, *resources):
+    """A training stack in a state, of resources with their type and state."""
+    body = {"Resources": {name: {"Type": type_, "Properties": {}} for name, type_, _ in resources}}
+    account.canned["cloudformation.DescribeStacks"] = {
+        "Stacks": [
+            {
+                "StackId": f"arn:aws:cloudformation:{REGION}:123456789012:stack/slipway-probe-training/1",
+                "StackName": "slipway-probe-training",
+                "StackStatus": status,
+                "CreationTime": NOW - timedelta(hours=1),
+                "Tags": [{"Key": CLUSTER_TAG, "Value": "probe"}],
+            }
+        ]
+    }
+    account.canned["cloudformation.DescribeStackEvents"] = {"StackEvents": []}
+    account.canned["cloudformation.GetTemplate"] = {"TemplateBody": json.dumps(body)}
+    account.canned["cloudformation.ListStackResources"] = {
+        "StackResourceSummaries": [
+            {
+                "LogicalResourceId": name,
+                "PhysicalResourceId": f"id-of-{name}",
+                "ResourceType": type_,
+                "ResourceStatus": state,
+                "LastUpdatedTimestamp": NOW,
+            }
+            for name, type_, state in resources
+        ]
+    }
+
+
+def test_stack_of_a_failed_deployment_costs_nothing_if_nothing_remains(ready_account, surveyed):
+    failed_stack(ready_account, "ROLLBACK_COMPLETE", ("Address", "AWS::EC2::EIP", "DELETE_COMPLETE"))
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour == 0
+    assert stack_cost.note == "ROLLBACK_COMPLETE, and no resource remains"
+    assert stack_cost.down_command == f"slipway down probe --region {REGION}"
+
+
+def test_stack_of_a_failed_removal_costs_what_remains(ready_account, surveyed):
+    failed_stack(
+        ready_account,
+        "DELETE_FAILED",
+        ("Address", "AWS::EC2::EIP", "DELETE_FAILED"),
+        ("Other", "AWS::EC2::EIP", "DELETE_COMPLETE"),
+    )
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour == ADDRESS_USD
+    assert stack_cost.note == "DELETE_FAILED, and AWS::EC2::EIP id-of-Address remain"
+
+
+def test_remaining_cluster_whose_service_has_no_listed_price_is_of_unknown_cost(ready_account, surveyed):
+    failed_stack(ready_account, "ROLLBACK_FAILED", ("Cluster", "AWS::PCS::Cluster", "DELETE_FAILED"))
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour is None
+    assert stack_cost.note.endswith("remain; without AWS::PCS::Cluster, which has no price")
 
 
 def test_foreign_stacks_are_left_out(ready_account, surveyed):
