@@ -1,6 +1,7 @@
 """Runs the CDK CLI: one synthesis, whose assembly is shown and then deployed. It needs a quote."""
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from launcher.model.errors import (
 from launcher.model.quote import Quote
 
 SHOWN_LINES = 25
+_PROGRESS = re.compile(r"\| *\d+/\d+ *\|")
+"""The column of the CDK's progress lines with the finished resources and all of them: `| 28/44 |`."""
 PLAN_DIGEST = "PlanDigest"
 """The stack output that names the plan of the stack (infra/stacks)."""
 _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
@@ -297,6 +300,11 @@ def deploy(
 
 
 def failure_lines(lines: tuple[str, ...]) -> list[str]:
-    """The lines that give the reason for a failed deployment, or the last lines."""
+    """The lines that give the reason for a failed deployment, each event once, or the last lines.
+
+    The CDK prints an event when it happens, with the number of finished resources, and again at the end.
+    """
     failed = [line.strip() for line in lines if "_FAILED" in line or "failed:" in line]
-    return failed[:SHOWN_LINES] or [line for line in lines if line.strip()][-SHOWN_LINES:]
+    told = [line for line in failed if not line.endswith("failed:")] or failed
+    events = {" ".join(_PROGRESS.sub("|", line, count=1).split()): line for line in told}
+    return list(events.values())[:SHOWN_LINES] or [line for line in lines if line.strip()][-SHOWN_LINES:]

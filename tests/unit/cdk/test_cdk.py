@@ -228,6 +228,18 @@ def test_failure_lines_name_the_resource() -> None:
     assert failure_lines(lines) == ["b | CREATE_FAILED | no capacity"]
 
 
+def test_failure_lines_have_an_event_once_that_the_cdk_prints_again_at_the_end() -> None:
+    lines = (
+        "s | 28/44 | 6:32:32 PM | CREATE_FAILED        | AWS::SageMaker::Cluster   | HyperPod/Cluster (C1) no script",
+        "s | 29/44 | 6:32:33 PM | CREATE_FAILED        | AWS::FSx::FileSystem      | Lustre (F1) cancelled",
+        "Failed resources:",
+        "s | 6:32:32 PM | CREATE_FAILED        | AWS::SageMaker::Cluster   | HyperPod/Cluster (C1) no script",
+        "DeploymentError: Resource updates failed:",
+    )
+    assert failure_lines(lines) == [lines[3], lines[1]]
+    assert failure_lines(lines[-1:]) == [lines[-1]]
+
+
 def test_program_lines_are_reported_while_the_program_runs(tmp_path: Path) -> None:
     messages: list[str] = []
     argv = (sys.executable, "-c", "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
