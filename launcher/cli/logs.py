@@ -48,11 +48,13 @@ def logs(
     selected = [path for number, path in logs_here if attempt in (None, number)]
     if not logs_here and (folder.path / "report.json").is_file():
         _refuse_endpoint(name, folder.read_json("report.json").get("endpoint"))
-    if not selected:
-        have = ", ".join(path.stem for _, path in logs_here) or "none"
+    if not logs_here:
         raise UnreadableInputError(
-            f"{name} has no log" + (f" of attempt {attempt}" if attempt is not None else ""), hint=f"logs here: {have}"
+            f"{name} has no log: no attempt has started here", hint=f"slipway status {name} shows its state"
         )
+    if not selected:
+        have = ", ".join(path.stem for _, path in logs_here)
+        raise UnreadableInputError(f"{name} has no log of attempt {attempt}", hint=f"logs here: {have}")
     for path in selected:
         output.job_output(_pieces(path))
 

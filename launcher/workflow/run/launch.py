@@ -71,6 +71,8 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
         if report.status is RunStatus.FAILED:
             _show_last_output(folder, options)
         hint = f"slipway logs {plan.name} shows its output"
+        if not folder.attempt_logs:
+            hint = f"slipway status {plan.name} shows the reason: no attempt has started"
         raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
     refuse_unproven_run(log, report, options)
     return folder, report

@@ -209,7 +209,7 @@ class RemoteWatch:
             code = facts.attempt.exit_code if facts.attempt is not None else None
             self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
             if self.over and facts.reason:
-                self.notify(f"job {self.job.job} failed: {facts.reason}")
+                self._notify_lines(f"job {self.job.job} failed: {facts.reason}")
             if self.over and facts.keeps_nodes and self.source.cancel(self.job):
                 self.notify(f"job {self.job.job} was cancelled: its other pods waited for the failed pod")
             return
@@ -232,7 +232,7 @@ class RemoteWatch:
             return
         reason, jobs_wait = self.guard_stop()
         if reason and not jobs_wait:
-            self.notify(f"the guard stopped the nodes of job {self.job.job}: {reason}")
+            self._notify_lines(f"the guard stopped the nodes of job {self.job.job}: {reason}")
 
     def _waits(self, title: str) -> None:
         self.close()
@@ -260,17 +260,22 @@ class RemoteWatch:
         reason, jobs_wait = self.guard_stop()
         if reason and jobs_wait:
             if reason != self.stop_reason:
+                self._notify_lines(f"the guard stopped the nodes: {reason}")
                 self.notify(
-                    f"the guard stopped the nodes: {reason}; job {self.job.job} waits until nodes start again: the"
-                    " stack's output StartFleet has the command; slipway cancel NAME ends the job"
+                    f"job {self.job.job} waits until nodes start again: the stack's output StartFleet has the command;"
+                    " slipway cancel NAME ends the job"
                 )
             self.stop_reason = reason
         elif reason and self.source.cancel(self.job, only_pending=True):
             raise JobCancelledError(
                 f"the guard stopped the nodes, and job {self.job.job} was cancelled: {reason}",
-                hint="mend what the node's lines name, start nodes again with the command in the stack's output"
-                " StartFleet, then slipway launch FILE",
+                hint="mend what the node's lines name, then slipway launch FILE, which starts nodes again",
             )
+
+    def _notify_lines(self, text: str) -> None:
+        """Report a text whose further lines a node wrote: each is a line of output."""
+        for line in text.splitlines():
+            self.notify(line)
 
     def _has_run(self) -> bool:
         """Whether the batch script has ever started; missing instances also return a job to the queue."""

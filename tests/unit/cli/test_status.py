@@ -73,6 +73,14 @@ def test_status_of_deployed_folder_is_not_submitted_and_cancel_refused(empty_run
     assert (code, "no job on a cluster to follow" in err) == (2, True)
 
 
+def test_logs_of_run_without_attempt_name_status_which_has_the_reason(empty_run, slipway):
+    empty_run.write_json("report.json", {**REPORT, "attempts": []})
+    code, _, err = slipway("logs", "tiny")
+    assert code == 2
+    assert "tiny has no log: no attempt has started here" in err
+    assert "fix: slipway status tiny shows its state" in err
+
+
 def test_logs_print_progress_bar_once_and_long_and_unfinished_lines_whole(empty_run, slipway):
     empty_run.logs.mkdir(exist_ok=True)
     bars, long = "".join(f"\r{number} %" for number in range(101)), "x" * 3_000_000

@@ -22,7 +22,7 @@ from launcher.records.submission import HeadNode, Submission
 from launcher.workflow.cluster.guard_stop import guard_stop
 from launcher.workflow.history.attempts import read_events, record_stop, recorded_stop
 from launcher.workflow.run.status import run_state, without_removed
-from launcher.workflow.run.submission_watch import STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import REQUEUE_S, STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 from launcher.workflow.run.timeline import timeline
 from tests.unit.records.reports import REPORT
 
@@ -106,6 +106,18 @@ def test_job_that_the_guard_has_stopped_ends_with_the_reason(followed, reason):
     assert lines == ([f"the guard stopped the nodes of job 7: {reason}"] if reason else [])
 
 
+def test_lines_of_nodes_are_lines_of_the_launch(followed):
+    scheduler, lines = Scheduler(), []
+    reason = "3 instances could not start the job; the last:\nmkfs.xfs: no space left on device"
+    scheduler.answer = replace(WAITING, state=JobState.FAILED, word="failed", reason=reason)
+    watch, now = followed(scheduler)
+    watch.notify = lines.append
+    assert not watch.ended()
+    now[0] = REQUEUE_S + 1
+    assert watch.ended()
+    assert lines == [f"job 7 failed: {reason.splitlines()[0]}", "mkfs.xfs: no space left on device"]
+
+
 @pytest.fixture
 def submission():
     """A job's submission to a cluster whose guard has a folder in a store (moto)."""
@@ -139,8 +151,11 @@ def test_job_that_waits_after_a_stop_stays_and_the_reason_is_said_once(followed)
         assert not watch.ended()
         now[0] += STOP_AGAIN_S + 1
     assert scheduler.cancelled == []
-    (said,) = [line for line in lines if line.startswith("the guard")]
-    assert said.startswith("the guard stopped the nodes: its 2 hours have ended; job 7 waits until nodes start again")
+    assert [line for line in lines if line.startswith("the guard")] == [
+        "the guard stopped the nodes: its 2 hours have ended"
+    ]
+    (told,) = [line for line in lines if line.startswith("job 7 waits until nodes start again")]
+    assert "slipway cancel NAME" in told
 
 
 def test_job_that_found_no_nodes_after_a_stop_ends_with_the_reason_of_the_guard(followed):
