@@ -608,7 +608,9 @@ class Guard:
             self.attempt(
                 "record why it stopped the nodes", lambda: self.record_stop(folder, reason, jobs_wait=self.jobs_wait)
             )
-        self.notify(subject, f"{reason}. {text}")
+        # A reason with the lines of a node ends with a line of them.
+        ends = "\n" if "\n" in reason else ". "
+        self.notify(subject, f"{reason}{ends}{text}")
 
     def record_stop(self, folder: Folder, reason: str, *, jobs_wait: bool) -> None:
         """Record why nodes are stopped, once per check.

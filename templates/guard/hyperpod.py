@@ -108,27 +108,30 @@ class HyperPodGuard(Guard):
     def words_of(self, failed: list[FailedStart]) -> str:
         """What happened, with the last lines of the newest worker's scripts."""
         newest = max(failed, key=lambda start: start.at)
-        read = self.attempt("read the log of its workers", lambda: self.lines_of(newest.node))
-        lines = ["(the guard could not read the log)"] if read is None else read or ["(the scripts wrote no line)"]
+        lines = self.attempt("read the log of its workers", lambda: self.lines_of(newest.node))
         return "\n  ".join(
             (
-                f"{its(len(failed), 'workers')} failed to start; each try is billed:",
+                f"{len(failed)} {'workers' if len(failed) > 1 else 'worker'} failed to start; each try is billed:",
                 *reasons(failed)[:NAMED],
                 f"The last lines of the scripts of {newest.node}:",
-                *(f"  {line}" for line in lines),
-                f"All lines: the log group /aws/sagemaker/Clusters/{self.settings.name}/...",
+                *(["  (the guard could not read the log)"] if lines is None else lines),
             )
         )
 
     def lines_of(self, node: str) -> list[str]:
-        """The last lines of a worker's scripts.
+        """The last lines of a worker's scripts, and the command that shows all of them.
 
         Raises:
             ClientError: SageMaker or CloudWatch does not respond.
         """
         name = self.settings.name
         cluster_id = self.sagemaker.describe_cluster(ClusterName=name)["ClusterArn"].rpartition("/")[2]
-        return last_lines(self.client("logs"), name, cluster_id, WORKERS, node)
+        group, stream = f"/aws/sagemaker/Clusters/{name}/{cluster_id}", f"LifecycleConfig/{WORKERS}/{node}"
+        lines = last_lines(self.client("logs"), group, stream)
+        return [
+            *(f"  {line}" for line in lines or ["(the scripts wrote no line)"]),
+            f"All lines: aws logs tail {group} --log-stream-names {stream} --since 1d --region {self.settings.region}",
+        ]
 
     def watch_time(self, began: datetime, count: int | None) -> None:
         """As in `Guard`, and notify before SageMaker reclaims a training plan's instances."""

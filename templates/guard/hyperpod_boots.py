@@ -105,18 +105,14 @@ def reasons(failed: list[FailedStart]) -> list[str]:
     return lines
 
 
-def last_lines(logs: Any, cluster: str, cluster_id: str, group: str, node: str) -> list[str]:
-    """The last lines of a worker's scripts; empty if they wrote none.
+def last_lines(logs: Any, group: str, stream: str) -> list[str]:
+    """The last lines of a stream of a log group; empty if it has none.
 
     Raises:
         ClientError: CloudWatch does not respond.
     """
     try:
-        answer = logs.get_log_events(
-            logGroupName=f"/aws/sagemaker/Clusters/{cluster}/{cluster_id}",
-            logStreamName=f"LifecycleConfig/{group}/{node}",
-            limit=LINES,
-        )
+        answer = logs.get_log_events(logGroupName=group, logStreamName=stream, limit=LINES)
     except logs.exceptions.ClientError as refusal:
         if refusal.response["Error"]["Code"] != MISSING:
             raise

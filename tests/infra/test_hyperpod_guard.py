@@ -112,7 +112,9 @@ class TestFailedBoots:
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers failed to start"
         assert f"i-{2:017x}: {self.REASON}" in text
-        assert "/aws/sagemaker/Clusters/slipway-tiny/" in text
+        stream = f"--log-stream-names LifecycleConfig/workers/i-{2:017x}"
+        log = f"/aws/sagemaker/Clusters/slipway-tiny/{CLUSTER_ID} {stream}"
+        assert f"All lines: aws logs tail {log} --since 1d --region us-east-2" in text
         assert "on_create.sh: /fsx is not mounted [0m" in text
         assert "line 5" in text
         assert "line 4" not in text
@@ -129,6 +131,7 @@ class TestFailedBoots:
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers stopped"
         assert self.REASON in text
+        assert "\nIts 3 workers are being deleted" in text
         verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/stopped.json")
         stop = json.loads(verdict["Body"].read())
         assert self.REASON in stop["text"]
