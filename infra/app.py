@@ -74,7 +74,8 @@ def _add_chart(assembly: cx_api.CloudAssembly, path: Path) -> None:
         ImpossibleError: a file differs from the pinned one.
     """
     out = Path(assembly.directory)
-    names = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.assets.json"))
+    # The folder may also have files of an earlier synthesis of another plan.
+    names = "".join((out / f"{stack.id}.assets.json").read_text(encoding="utf-8") for stack in assembly.stacks)
     if chart_pins().chart_name not in names:
         return
     folder, command = os.environ.get(NAMED), f"slipway cdk -- deploy --all -c plan={path}"

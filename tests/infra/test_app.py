@@ -99,6 +99,15 @@ def test_plan_for_existing_cluster_refused(run_app, tmp_path):
     assert "target.cluster: shared exists; its jobs go there and nothing is provisioned" in answer.err
 
 
+def test_chart_of_an_earlier_plan_in_the_folder_is_not_asked_for(run_app, monkeypatch):
+    monkeypatch.delenv(NAMED, raising=False)
+    out = run_app(ROOT / "examples/p5-spot.yaml").out
+    (out / "slipway-other-training.assets.json").write_text(json.dumps({"files": {chart_pins().chart_name: {}}}))
+    answer = run_app(ROOT / "examples/p5-spot.yaml")
+    assert answer.out == out
+    assert "HyperPod's chart" not in answer.err
+
+
 def test_hyperpod_chart_without_folder_named_with_fetch_command(run_app, monkeypatch):
     monkeypatch.delenv(NAMED, raising=False)
     answer = run_app(ROOT / "examples/hyperpod-eks/p5en-spot.yaml")
