@@ -120,7 +120,9 @@ def run_state(
         notify(problem.message)
         last_state = _ended_state(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
-        return replace(last_state, status=UNKNOWN) if last_state.status == RunStatus.RUNNING.value else last_state
+        # A killed launch whose job was submitted: how the job ended is not known.
+        unknown = last_state.status in (RunStatus.RUNNING.value, KILLED)
+        return replace(last_state, status=UNKNOWN) if unknown else last_state
 
 
 def running_beside(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> RunState | None:

@@ -24,6 +24,14 @@ from tests.unit.records.submissions import API, NODE, submission
 
 pytestmark = pytest.mark.server
 
+KILLED_LAUNCH = {
+    "schema": "slipway.command/1",
+    "command": "launch",
+    "pid": 2**22 + 1,  # above Linux's largest: no process has it
+    "started_at": "2026-11-20T12:00:00+00:00",
+    "ended": None,
+    "problem": None,
+}
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 GONE = Refused("InvalidInstanceId", "Instances not in a valid state for account")
 NO_STACK = "cluster x is gone: this is the last known state"
@@ -61,6 +69,18 @@ def test_status_and_logs_of_removed_cluster_come_from_run_folder(account_without
     assert messages.count(NO_STACK) == 2
     with pytest.raises(SchedulerEndedError, match="cluster x is gone"):
         follow_logs("x", left_run, account_without_node.environment, write=print, say=messages.append)
+
+
+@pytest.mark.parametrize("status", ["running"], indirect=True)
+def test_status_of_killed_launch_whose_cluster_is_gone_does_not_say_that_nothing_was_submitted(
+    account_without_node, left_run
+):
+    left_run.write_json("report.json", {**REPORT, "name": "x", "status": "running", "simulated": True})
+    left_run.write_json("command.json", KILLED_LAUNCH)
+    submission(NODE, job="j").write(left_run)
+    state = run_state("x", left_run, account_without_node.environment)
+    assert state.status == "unknown"
+    assert "before a job was submitted" not in "\n".join(page(state, 100))
 
 
 @pytest.mark.parametrize("status", ["succeeded"], indirect=True)
