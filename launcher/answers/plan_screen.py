@@ -11,9 +11,11 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
+from launcher.model.finding import Finding
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
+from launcher.planning.checks import NOT_OFFERED
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
@@ -203,13 +205,18 @@ def _notes(priced: Priced) -> tuple[list[str], list[str]]:
 
 
 def _refusals(priced: Priced) -> Iterator[str]:
-    """The findings of the plan for which a launch is refused, whichever row it takes."""
-    yield from (finding_line(finding) for finding in priced.blocking)
+    """The findings of the plan for which a launch is refused, or finds no instances, whichever row it takes."""
+    yield from map(finding_line, _grave(priced))
     limit = spending_limit(priced.request.budget, priced.context.rules.max_usd)
     least = _least_high(priced) if limit is not None and priced.cheapest_allowed is None else None
     if limit is not None and least is not None and least > limit[0]:
         least_text = f"the least is 1 run in 10 above ${words.dollars(least)}"
         yield f"warning: every row exceeds {limit[1]}, ${words.dollars(limit[0])}: {least_text}"
+
+
+def _grave(priced: Priced) -> tuple[Finding, ...]:
+    """The findings with which no job starts."""
+    return (*priced.blocking, *(finding for finding in priced.findings if finding.code == NOT_OFFERED))
 
 
 def _least_high(priced: Priced) -> Decimal | None:
@@ -249,7 +256,8 @@ def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     total = Counter(priced.standing(rank) is Standing.UNPRICED for rank in range(1, len(priced.candidates) + 1))
     more = f"{len(priced.candidates):,} of {number_of(priced.considered, 'row')}"
     unpriced = f", {total[True]:,} unpriced" if total[True] else ""
-    others = [finding for finding in priced.findings if finding not in priced.blocking]
+    grave = _grave(priced)
+    others = [finding for finding in priced.findings if finding not in grave]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
     many = f"{more}{unpriced}: --all." if priced.considered > 1 else ""
     said = [text for text in (many, counted, price_dates(priced.candidates)) if text]

@@ -16,6 +16,7 @@ from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs
 from launcher.model.units import HOUR_S, number_of, spoken
+from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.job_command import WASTE
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
 from launcher.pricing.priced import Priced
@@ -30,6 +31,8 @@ NAMED, MIN_NAMED = 1, Decimal("0.1")
 LABEL, VALUE = 15, 9
 """Columns of a fact's label and value."""
 DECISIVE = (
+    NOT_OFFERED,
+    "compiler-memory",
     *WASTE,
     "far-published-run",
     "int4-unmeasured",
@@ -41,7 +44,7 @@ DECISIVE = (
     "stop-exempt",
     "trainer-cannot-resume",
 )
-"""Warnings that can change the decision, beside what the gate says."""
+"""Warnings that can change the decision, beside what the gate says; first those of a start that fails."""
 NAT_CODES = (AUTO_CODE, OWN_NAT_CODE)
 SHOWN = (SHARE_CODE, *NAT_CODES)
 """Notes that have a line of their own."""

@@ -34,6 +34,8 @@ LUSTRE_STEP_GIB = 2400
 COUNT_TOLERANCE = 0.15
 """Allowed deviation of params_b from rough dimensions, which omit the width of the MLP and its gating."""
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
+NOT_OFFERED = "zone-not-offered"
+"""The code of a finding about a zone in which the catalog does not know a type."""
 RATE = "throughput_samples_per_s"
 MAX_NODES = 10_000
 MAX_USD_PER_HOUR = 1_000_000
@@ -319,7 +321,7 @@ def _zone_of_type(name: str, az_id: str, catalog: Catalog) -> Iterator[Finding]:
     zones = other_zones(name, az_id, catalog)
     if zones:
         hint = f"target.az_id: {zones[0]}; slipway doctor FILE asks AWS for the zones of this account"
-        yield warning("zone-not-offered", "target.az_id", zone_text(name, az_id, zones), hint)
+        yield warning(NOT_OFFERED, "target.az_id", zone_text(name, az_id, zones), hint)
 
 
 def other_zones(name: str, az_id: str, catalog: Catalog) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Place, Plan
 from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
 from launcher.planning.addresses import address_findings, docker_findings, new_subnet, too_few_addresses
-from launcher.planning.checks import other_zones, zone_text
+from launcher.planning.checks import NOT_OFFERED, other_zones, zone_text
 from launcher.planning.nat import nat_findings, obstacle
 from launcher.planning.pin import zone
 from launcher.targets.registry import target_of
@@ -123,7 +123,7 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
         if zones and request.purchase.reservation is None:
             hint = f"name a subnet in {zones[0]}; slipway doctor FILE asks AWS for the zones of this account"
             message = f"{facts.id} lies in {facts.az_id}: {zone_text(name, facts.az_id, zones)}"
-            yield warning("zone-not-offered", "network.subnet_ids", message, hint)
+            yield warning(NOT_OFFERED, "network.subnet_ids", message, hint)
     # A node with one interface gets its address from the subnet, and has no inbound rule.
     own_way = target_of(place.target).per_job and not obstacle(request, place, catalog.instance_types)
     if facts.public_addresses and not own_way:

@@ -158,6 +158,14 @@ def test_note_before_limit_stays_where_warning_needs_room(price_text):
     assert "No spending limit" not in shown
 
 
+def test_zone_without_the_type_is_on_the_first_screens(price_text, slipway):
+    """No instance starts there, so it is no note to count."""
+    pinned = HOURS.replace("region: [us-east-1, us-west-2]", "region: us-east-1, az_id: use1-az1")
+    planned = price_text(pinned.replace("p5.48xlarge", "p5en.48xlarge"))
+    for text in ("\n".join(page(planned, 80, everything=False)), slipway("quote", "plan.yaml").out):
+        assert "the catalog knows p5en.48xlarge in use1-az2, use1-az6, not in use1-az1" in " ".join(text.split())
+
+
 @pytest.mark.parametrize("text", [OPEN, SOME])
 def test_allowed_rows_come_first_sorted_by_price(price_text, text):
     candidates = document(price_text(text))["candidates"]
