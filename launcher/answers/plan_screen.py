@@ -229,7 +229,7 @@ def _range(priced: Priced) -> Iterator[str]:
     if quoted.usd is None or quoted.usd.low == quoted.usd.high:
         return
     span = f"${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}"
-    why = "; ".join(ranges.causes(quoted, "slipway spike"))
+    why = "; ".join(ranges.causes(quoted, "spike"))
     yield f"{priced.short_id(1)}: {span}{f' {why}' if why else ''}."
 
 
