@@ -83,7 +83,7 @@ class HyperPodRole(Construct):
                         *self._scripts(lifecycle),
                         *self._interfaces(subnet_id, security_group_ids),
                         *([] if namespace is None else [_report(namespace)]),
-                        *([] if eks_arn is None else self._of_nodes(subnet_id, eks_arn)),
+                        *([] if eks_arn is None else self._eks_statements(subnet_id, eks_arn)),
                         *([] if kms_key_arn is None else _lend(kms_key_arn)),
                     ]
                 )
@@ -102,7 +102,7 @@ class HyperPodRole(Construct):
             policies.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Sessions", session_log_arn))
         return policies
 
-    def _of_nodes(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
+    def _eks_statements(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
         """Permissions of the network plugin, which assigns pod addresses, and of the agent that gives pods their roles.
 
         Like the policy of EKS nodes, but limited to the cluster's subnet (developer guide, IAM for HyperPod with EKS).

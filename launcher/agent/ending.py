@@ -113,7 +113,7 @@ def stopped(error: AgentError) -> Ending:
     return failed(error.exit_code, str(error))
 
 
-def of_command(outcome: Outcome) -> Ending:
+def command_ending(outcome: Outcome) -> Ending:
     """The ending that follows from the end of the command alone."""
     if outcome.hung:
         return failed(exits.HUNG, outcome.hung)

@@ -305,7 +305,7 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
     identities = {(part.run, part.attempt, part.step, part.parts) for part in ordered}
     if len(identities) != 1 or [part.part for part in ordered] != list(range(first.parts)):
         raise ManifestError(f"the parts of step {first.step} belong to different checkpoints: {sorted(identities)}")
-    aligned = _of_one_kind([_as_in(first, part) for part in ordered])
+    aligned = _resolve_links([_as_in(first, part) for part in ordered])
     filled = {path for part in aligned for entry in part.entries for path in folders_above(entry.path)}
     files = tuple(file for part in aligned for file in part.files)
     links = tuple(link for part in aligned for link in part.links)
@@ -334,7 +334,7 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
     return merged
 
 
-def _of_one_kind(parts: list[Manifest]) -> list[Manifest]:
+def _resolve_links(parts: list[Manifest]) -> list[Manifest]:
     """The parts, with a link as what it leads to where another node has a file or folder at its place.
 
     Raises:

@@ -507,7 +507,7 @@ class Session:
 
     def _ending(self, outcome: Outcome, services: AttemptServices) -> Ending:
         """Upload the rest, then return how the attempt ended."""
-        end = ending.of_command(outcome)
+        end = ending.command_ending(outcome)
         if outcome.notice is None:
             self._published(end)
         lacking = self._delivered(outcome, services, completed=end == ending.completed())

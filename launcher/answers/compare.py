@@ -48,7 +48,7 @@ def page(comparison: Comparison, width: int, *, called: bool = False, verbose: b
         body += ["", *(piece for side in sides(comparison) for piece in wrapped(f"  {side}", width))]
         body += [*_port(comparison.port, width), *_overlap(comparison, comparison.port, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
-    lines = around(comparison, headline(comparison.priced), body, width, done)
+    lines = comparison_page(comparison, headline(comparison.priced), body, width, done)
     if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
         types = " and ".join(comparison.simulated)
         text = f"What the sandbox measured on {types} is of this computer, and decides nothing."
@@ -56,7 +56,7 @@ def page(comparison: Comparison, width: int, *, called: bool = False, verbose: b
     return [*lines, "", *compare_screen.next_lines(comparison)]
 
 
-def around(
+def comparison_page(
     comparison: "Comparison | ServingComparison", heading: str, body: Iterable[str], width: int, done: str
 ) -> list[str]:
     """The page of a comparison without its last line; `body` is the comparison, `done` names the requests to AWS."""

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from launcher.answers import serving_compare_screen, words
-from launcher.answers.compare import around
+from launcher.answers.compare import comparison_page
 from launcher.answers.lines import wrapped
 from launcher.answers.serving_table import headline, table
 from launcher.answers.table import Column, render
@@ -23,7 +23,7 @@ def page(comparison: ServingComparison, width: int, *, verbose: bool = False) ->
     if not verbose:
         return serving_compare_screen.page(comparison, width)
     body = (*table(_sides(comparison), width), *_crossovers(comparison, width))
-    lines = around(comparison, headline(comparison.priced), body, width, "Nothing was called")
+    lines = comparison_page(comparison, headline(comparison.priced), body, width, "Nothing was called")
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
 
 

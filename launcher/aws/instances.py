@@ -32,7 +32,7 @@ class RunningInstance:
     tags: Mapping[str, str]
 
 
-def of_cluster(
+def cluster_instances(
     session: Session, tag: str, cluster: str, more: Sequence[Mapping[str, Any]] = ()
 ) -> tuple[RunningInstance, ...]:
     """The starting and running instances of a cluster."""
@@ -65,7 +65,7 @@ def oldest_first(ids: Iterable[str], started: Mapping[str, datetime]) -> tuple[s
 
 def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
     """The number of starting and running instances of each type in a cluster, by the tag of the cluster's service."""
-    return Counter(instance.instance_type for instance in of_cluster(session, tag, cluster))
+    return Counter(instance.instance_type for instance in cluster_instances(session, tag, cluster))
 
 
 def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mapping[str, int]:
@@ -74,7 +74,9 @@ def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mappin
     `kinds`: any of "Compute", "HeadNode" and "LoginNode"; empty means all.
     """
     more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
-    return Counter(instance.instance_type for instance in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))
+    return Counter(
+        instance.instance_type for instance in cluster_instances(session, PARALLELCLUSTER_TAG, cluster, more)
+    )
 
 
 def console_output(session: Session, instance: str) -> str:

@@ -17,11 +17,11 @@ _AT_ONCE = 20
 
 def load_balancers(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     """Load balancers of the controller, and of Services in clusters without the controller; `subject`: for errors."""
-    yield from _of_controller(session, cluster, subject)
+    yield from _controller_resources(session, cluster, subject)
     yield from _classic(session, cluster, subject)
 
 
-def _of_controller(session: Session, cluster: str, subject: str) -> Iterator[Created]:
+def _controller_resources(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     client = session.client("elbv2")
     listed = items(client.describe_load_balancers, subject, "LoadBalancers")
     names = [balancer["LoadBalancerArn"] for balancer in listed]

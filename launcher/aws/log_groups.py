@@ -37,7 +37,7 @@ def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
     )
 
 
-def of_control_plane(cluster: str) -> str:
+def control_plane_group(cluster: str) -> str:
     """The log group that an EKS control plane writes to (EKS user guide, control plane logs)."""
     return f"/aws/eks/{cluster}/cluster"
 

@@ -70,7 +70,7 @@ class BedrockCatalog:
         """The regions that some price names; Bedrock may be available in more."""
         return frozenset(row.region for rows in self.rows.values() for row in rows if row.region)
 
-    def of_model(self, model: str) -> str | None:
+    def model_id(self, model: str) -> str | None:
         """Bedrock's id of a model of the catalog; None if Bedrock does not have the model."""
         return next((key for key, name in self.same_weights.items() if name == model), None)
 
@@ -111,7 +111,7 @@ class BedrockCatalog:
             places = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
         rows = self._rows_until(model_id)
         chosen = (_first([row for row in rows if (row.profile, row.region) == where]) for where in places)
-        bedrock_prices = [self._of_region(price, region, rows) for price in chosen if price is not None]
+        bedrock_prices = [self._regional_price(price, region, rows) for price in chosen if price is not None]
         offered = (
             bedrock_price
             for bedrock_price in bedrock_prices
@@ -119,7 +119,7 @@ class BedrockCatalog:
         )
         return next(offered, bedrock_prices[0] if bedrock_prices else None)
 
-    def _of_region(self, price: BedrockPrice, region: str, rows: Sequence[BedrockPrice]) -> BedrockPrice:
+    def _regional_price(self, price: BedrockPrice, region: str, rows: Sequence[BedrockPrice]) -> BedrockPrice:
         """A price as that of a region; derived if its row has no profile and no region."""
         if price.profile or price.region or price.basis is Basis.UNVERIFIED:
             return price

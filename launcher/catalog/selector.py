@@ -96,7 +96,7 @@ class RowSelector:
         every = self._region(key)
         same = [row for row in every if row.zone == key.zone]
         if key.kind == SPOT:
-            return (*same, *_of_elsewhere(every, key.zone))
+            return (*same, *_rows_of_other_zones(every, key.zone))
         sold_locally = not same and not key.zone and key.kind == CAPACITY_BLOCK
         return every if sold_locally else same
 
@@ -193,7 +193,7 @@ def rate_of(payment: Payment) -> Callable[[TermRow], str]:
     return _RATES[payment.value]
 
 
-def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:
+def _rows_of_other_zones(rows: Sequence[Row], zone: str) -> Iterator[Row]:
     """The spot prices that apply to a zone but were not read for it: the region's; for the region its zones'."""
     why = "a price of the region, newer than the zone's own" if zone else "the dearest zone's of the day"
     for row in rows:

@@ -11,8 +11,8 @@ from launcher.model.record import record
 from launcher.model.training import TrainingEstimate
 
 
-class Ways(Protocol):
-    """How the nodes of a job's new network can reach the internet (planning/ways_out.py)."""
+class EgressChoice(Protocol):
+    """How the nodes of a job's new network can reach the internet (planning/egress_choice.py)."""
 
     def able(self, kind: TargetKind) -> tuple[Egress, ...]:
         """The ways that work for the job on a target."""
@@ -30,7 +30,7 @@ class Ways(Protocol):
         """Dollars of the nodes while they wait for what they fetch by a way."""
         ...
 
-    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "Ways":
+    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "EgressChoice":
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         ...
 
@@ -76,14 +76,14 @@ class Work:
     around_h: float = 0.0
     # How the nodes of a new network reach the internet, and the time for what they fetch; None for a cluster without
     # a job.
-    ways: Ways | None = field(default=None, compare=False)
+    egress_choice: EgressChoice | None = field(default=None, compare=False)
 
-    def way(self, place: Place) -> Egress | None:
+    def egress(self, place: Place) -> Egress | None:
         """How the nodes of a place reach the internet; None if Slipway creates no network for them."""
-        return None if self.ways is None else self.ways.chosen(place.target, place.option)
+        return None if self.egress_choice is None else self.egress_choice.chosen(place.target, place.option)
 
     def fetch_hours(self, place: Place) -> Range | None:
         """The time for what the nodes of a place fetch; None if there is none, or if it is in the measured start-up."""
-        if self.boot is not None or self.ways is None:
+        if self.boot is not None or self.egress_choice is None:
             return None
-        return self.ways.fetch_hours(self.ways.chosen(place.target, place.option))
+        return self.egress_choice.fetch_hours(self.egress_choice.chosen(place.target, place.option))

@@ -296,7 +296,7 @@ def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         if regions and not bought and not any(catalog.offers(name, region) for region in regions):
             places = ", ".join(sorted(catalog.regions_of(name))) or "no known region"
             message = f"{name} is not offered in {', '.join(regions)}"
-            yield _of_many(types)("not-offered", "target.region", message, f"it is offered in {places}")
+            yield _error_unless_several(types)("not-offered", "target.region", message, f"it is offered in {places}")
     if target.az_id is not None:
         yield from _zone(request, target.az_id, catalog)
         for name in (*types, *(name for name in target.fallback_types if name in catalog.instance_types)):
@@ -382,7 +382,7 @@ def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding
 def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     options = request.purchase.option or ()
     types = [name for name in request.target.instance_type or () if name in catalog.instance_types]
-    say = _of_many([(name, option) for name in types for option in options])
+    say = _error_unless_several([(name, option) for name in types for option in options])
     for name in types:
         facts = catalog.instance_types[name]
         if PurchaseOption.SPOT in options and "spot" not in facts.usage_classes:
@@ -392,7 +392,7 @@ def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield say("no-capacity-block", "purchase.option", f"{name} is not sold in Capacity Blocks")
 
 
-def _of_many(choices: Sequence[object]) -> Callable[..., Finding]:
+def _error_unless_several(choices: Sequence[object]) -> Callable[..., Finding]:
     return error if len(choices) == 1 else warning
 
 

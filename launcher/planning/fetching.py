@@ -15,8 +15,8 @@ from launcher.model.request import PlanRequest
 from launcher.model.units import GB_PER_GIB, HOUR_S, MINUTE_S, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
-from launcher.planning.around import store_gb_per_s
 from launcher.planning.nat import egress
+from launcher.planning.outside_command import store_gb_per_s
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
@@ -81,7 +81,7 @@ def fetching_lines(place: Place, work: Work) -> tuple[Assumption, ...]:
     hours = work.fetch_hours(place)
     if hours is None or not hours.high:
         return ()
-    way = work.way(place)
+    way = work.egress(place)
     span, limit = f"{hours.mid * MINUTE_S:.2g}", "at the node's own speed, assumption, not measured"
     if way in NATS:
         rates = f"NAT gateway of {NAT_GBPS[0]:g} Gbit/s that scales to {NAT_GBPS[1]:g} ({NAT_SOURCE})"

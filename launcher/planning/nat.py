@@ -69,7 +69,7 @@ def obstacle(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
     return ""
 
 
-def able_ways(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Egress, ...]:
+def possible_egress(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Egress, ...]:
     """The ways among which `network.nat` auto takes the cheapest: one where the plan decides, none without a network.
 
     Clusters that share a network share its NAT gateway. A cluster without a job has no hours to compare.

@@ -142,7 +142,7 @@ def _endpoint(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed
     most = max(serve.max_instances or place.nodes if serve is not None else place.nodes, 1)
     keys = ["endpoint/instances"]
     if place.option is not PurchaseOption.TRAINING_PLAN:
-        yield _of_type(quotas["endpoint/on-demand"], place.instance_type, most)
+        yield _type_need(quotas["endpoint/on-demand"], place.instance_type, most)
         keys.append("endpoint/all")
     for key in keys:
         yield _need(quotas[key], quotas[key].name, most, "the endpoint")
@@ -203,12 +203,12 @@ def _sagemaker(
     place, storage = plan.place, plan.request.storage
     spot = place.option is PurchaseOption.SPOT
     kind = quotas["hyperpod/spot" if spot else "hyperpod/on-demand"]
-    yield _of_type(kind, place.instance_type, place.nodes)
+    yield _type_need(kind, place.instance_type, place.nodes)
     beside = {target_of(place.target).head_instance(place.nodes, storage.head_node): 1}
     if storage.login_nodes:
         beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
     for name, count in beside.items():
-        yield _of_type(quotas["hyperpod/on-demand"], name, count)
+        yield _type_need(quotas["hyperpod/on-demand"], name, count)
     total = place.nodes + sum(beside.values())
     resource = f"{number_of(total, 'instance')} of cluster {plan.cluster_name}"
     for key in ("hyperpod/cluster-instances", "hyperpod/instances"):
@@ -236,7 +236,7 @@ def _jobs(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str
     kinds = ["spot" if spot else "on-demand"]
     kinds += ["warm-pool"] if warm_minutes(plan.request) else []
     for kind in kinds:
-        yield _of_type(quotas[f"training-job/{kind}"], facts.name, place.nodes)
+        yield _type_need(quotas[f"training-job/{kind}"], facts.name, place.nodes)
     in_all = quotas["training-job/all-spot" if spot else "training-job/all"]
     yield _need(in_all, in_all.name, place.nodes, "the job")
 
@@ -283,7 +283,7 @@ def storage_needs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[Quota
         yield _need(quotas["fsx/lustre"], quotas["fsx/lustre"].name, gib, "the cluster's file system")
 
 
-def _of_type(quota: QuotaName, name: str, count: int) -> QuotaNeed:
+def _type_need(quota: QuotaName, name: str, count: int) -> QuotaNeed:
     """The need of a quota that each type has; its default is that of the families which its row names."""
     need = _need(quota, quota.of(ml_name(name)), count, f"{count} x {ml_name(name)}")
     known = any(fnmatchcase(name.partition(".")[0], pattern) for pattern in quota.families)

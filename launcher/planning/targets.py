@@ -56,7 +56,7 @@ def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) 
     options = purchase.option or (PurchaseOption.ON_DEMAND,)
     if purchase.training_plan is not None:
         options = (PurchaseOption.TRAINING_PLAN,)
-    for name in target.instance_type or _sold_in_all_ways(catalog):
+    for name in target.instance_type or _sold_by_every_option(catalog):
         for option in options:
             if name in catalog.instance_types:
                 region = (
@@ -77,7 +77,7 @@ def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) 
                 )
 
 
-def _sold_in_all_ways(catalog: Catalog) -> tuple[str, ...]:
+def _sold_by_every_option(catalog: Catalog) -> tuple[str, ...]:
     """A training type that is sold in every way: on demand, on spot, in blocks and in training plans."""
     types = (
         instance_type

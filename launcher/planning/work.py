@@ -17,11 +17,11 @@ from launcher.model.units import number_of
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
-from launcher.planning.around import hours_around
+from launcher.planning.egress_choice import EgressOptions
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
+from launcher.planning.outside_command import hours_outside_command
 from launcher.planning.shape import ADAPTERS, MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
 from launcher.planning.utilisation import chip_traits, rows_on_instance, spread
-from launcher.planning.ways_out import WaysOut
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
@@ -57,15 +57,15 @@ class Estimator:
             if self.request.workload.train is not None:
                 estimate = replace(
                     estimate,
-                    around_h=hours_around(self.request, facts, nodes),
-                    ways=self._ways.of(facts, nodes, estimate.hours.mid),
+                    around_h=hours_outside_command(self.request, facts, nodes),
+                    egress_choice=self._egress_options.on_nodes(facts, nodes, estimate.hours.mid),
                 )
             self.estimates[key] = estimate
         return self.estimates[key]
 
     @cached_property
-    def _ways(self) -> WaysOut:
-        return WaysOut(self.request, self.catalog)
+    def _egress_options(self) -> EgressOptions:
+        return EgressOptions(self.request, self.catalog)
 
     @cached_property
     def tokens(self) -> float | None:

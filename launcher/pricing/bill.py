@@ -26,10 +26,10 @@ from launcher.model.sizing import (
 from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb, number_of
 from launcher.model.work import Work
-from launcher.planning.around import around_assumptions
 from launcher.planning.disks import training_volume_gib
 from launcher.planning.fetching import LOG_GB_PER_NODE_HOUR, NAT_GB_PER_NODE, NATS, fetched_weights_gb
 from launcher.planning.nat import egress, interface_endpoints
+from launcher.planning.outside_command import outside_command_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.hyperpod import volume_assumption
@@ -229,7 +229,7 @@ class Bill:
 
     def other_costs(self, place: Place, work: Work) -> OtherCosts:
         """The non-compute lines, computed once for all instance types that share them at a place."""
-        key = (place.region, self._beside_gateway(place), work.checkpoint_gb, self._kind(place, work))
+        key = (place.region, self._in_gateway_zone(place), work.checkpoint_gb, self._kind(place, work))
         if key not in self._rests:
             self._rests[key] = OtherCosts(self.lines(place, work, Prices(place.region, self.catalog)))
         return self._rests[key]
@@ -248,7 +248,7 @@ class Bill:
 
     def _kind(self, place: Place, work: Work) -> int:
         """A number for what the lines depend on but for the region and the size of checkpoints: equal where it is."""
-        way = self._way(place, work)
+        way = self._egress(place, work)
         known = (place.target, place.nodes, place.instance_type, place.option, way)
         if known not in self._kinds:
             facts = self.catalog.instance_types[place.instance_type]
@@ -260,8 +260,12 @@ class Bill:
             self._kinds[known] = self._numbers.setdefault(kind, len(self._numbers))
         return self._kinds[known]
 
-    def _way(self, place: Place, work: Work) -> Egress | None:
-        return work.way(place) if work.ways is not None else egress(self.request, place, self.catalog.instance_types)
+    def _egress(self, place: Place, work: Work) -> Egress | None:
+        return (
+            work.egress(place)
+            if work.egress_choice is not None
+            else egress(self.request, place, self.catalog.instance_types)
+        )
 
     def _stops(self, place: Place) -> bool:
         """Whether the guard ends the job at a spending limit."""
@@ -271,7 +275,7 @@ class Bill:
         """The non-compute lines."""
         request = self.request
         facts = self.catalog.instance_types[place.instance_type]
-        target, chosen = target_of(place.target), self._way(place, work)
+        target, chosen = target_of(place.target), self._egress(place, work)
         cluster = self._lines_of_cluster(prices, target, chosen) if self.own_cluster else _ClusterLines()
         rows = [*cluster.storage]
         if not target.managed:
@@ -294,7 +298,7 @@ class Bill:
         rows += metrics(prices, place, facts, own_cluster=self.own_cluster, stops=stops)
         return (*rows, *cluster.watch)
 
-    def way_costs(self, place: Place, way: Egress) -> OtherCosts:
+    def egress_costs(self, place: Place, way: Egress) -> OtherCosts:
         """The lines of a new network with one way to the internet, computed once for the types that share them."""
         zone = self._zone(place)
         key = (place.target, place.region, zone, place.nodes, way)
@@ -336,7 +340,7 @@ class Bill:
         note = f"purchase.price_overrides {name}"
         return Price(usd=overrides[name], source=Basis.USER.value, basis=Basis.USER, as_of=self.today, note=note)
 
-    def _beside_gateway(self, place: Place) -> bool:
+    def _in_gateway_zone(self, place: Place) -> bool:
         """Whether data reach the NAT gateway inside their zone: always, unless the plan names the network's zones."""
         network = self.request.network
         return not network.az_ids or (zone := self._zone(place)) in nat_zones(network, zone)
@@ -430,7 +434,7 @@ def bill_assumptions(
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
         stay = f"{SUPERSEDED_MONTHS * HOURS_PER_MONTH:g}"
         lines.append(Assumption(name="checkpoints that newer ones replace stay for", value=stay, unit="h", source=rule))
-    return (*lines, *around_assumptions(request, facts, nodes, RETENTION_MONTHS))
+    return (*lines, *outside_command_assumptions(request, facts, nodes, RETENTION_MONTHS))
 
 
 def _assumed(name: str, value: str, unit: str) -> Assumption:

@@ -269,7 +269,7 @@ def compute_cost(
         explained=lambda: (
             *(spot.assumptions if spot is not None else ()),
             *(spot_lines(middle.spot, work) if middle.spot is not None else ()),
-            *_around_lines(place, work, request, middle),
+            *_start_and_tail_lines(place, work, request, middle),
         ),
         note="" if middle.spot is None else _saves(middle.spot),
         price_range=None if spot is None else spot.usd,
@@ -367,7 +367,7 @@ def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge
     return max(used, least, committed_hours(place, request, used)) if least else used
 
 
-def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
+def _start_and_tail_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
     """Start-up and idle tail as lines of the quote, and the share of a new commitment."""
     boot_h = middle.start_h - work.around_h
     lines = [

@@ -18,16 +18,16 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
 
     The dollars are those of the network, and of nodes that wait for their downloads.
     """
-    place, ways = candidate.place, candidate.work.ways
+    place, ways = candidate.place, candidate.work.egress_choice
     able = () if ways is None or candidate.context.request.network.nat is not None else ways.able(place.target)
-    chosen = candidate.work.way(place)
+    chosen = candidate.work.egress(place)
     if chosen is None or not candidate.priced:
         return
     if len(able) < 2:  # noqa: PLR2004
         if own := _own_nat(candidate, chosen):
             yield info(OWN_NAT_CODE, "network.name", own)
         return
-    usd = {way: way_usd(candidate, way) for way in able}
+    usd = {way: egress_usd(candidate, way) for way in able}
     others = sorted((way for way in able if way is not chosen), key=usd.__getitem__)
     against = ", ".join(f"${cents(usd[way])} by {way.value}{_slower(candidate, way, chosen, usd)}" for way in others)
     own = _own_nat(candidate, chosen)
@@ -38,7 +38,7 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
 
 def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapping[Egress, Decimal]) -> str:
     """How much longer nodes wait by a cheaper way: without a price of theirs, its dollars do not have the wait."""
-    ways = candidate.work.ways
+    ways = candidate.work.egress_choice
     if ways is None or usd[way] >= usd[chosen]:
         return ""
     hours = [0.0 if (fetch := ways.fetch_hours(one)) is None else fetch.mid for one in (way, chosen)]
@@ -55,15 +55,15 @@ def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
         return ""
     bill, key = candidate.context.bill, f"network: {{name: {SHARED}}}"
     own = f"a second plan in {place.region} pays ${cents(bill.own_network_usd(place, chosen, candidate.size))}"
-    gateway = way_usd(candidate, Egress.NAT_GATEWAY)
+    gateway = egress_usd(candidate, Egress.NAT_GATEWAY)
     shared = 2 * gateway - bill.own_network_usd(place, Egress.NAT_GATEWAY, candidate.size)
-    if shared < 2 * way_usd(candidate, chosen):
+    if shared < 2 * egress_usd(candidate, chosen):
         return f"{own} for its own ({key} in both shares one)"
     return f"{own} for its own (both together pay ${cents(shared)} with {key}, whose NAT is a gateway)"
 
 
-def way_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:
+def egress_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:
     """Dollars of a way to the internet in a quote: its lines, and the nodes for as long as they wait for downloads."""
-    place, ways = candidate.place, candidate.work.ways
-    usd = candidate.context.bill.way_costs(place, way).total_usd(candidate.size)
+    place, ways = candidate.place, candidate.work.egress_choice
+    usd = candidate.context.bill.egress_costs(place, way).total_usd(candidate.size)
     return usd if ways is None else usd + Decimal(repr(ways.waiting_usd(way, place.option)))

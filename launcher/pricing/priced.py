@@ -75,14 +75,14 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     @property
     def wasted(self) -> tuple[Finding, ...]:
         """What the job's command leaves without work: the plan's, in the dollars of the first candidate."""
-        return self._of_first(WASTE)
+        return self._first_findings(WASTE)
 
     @property
     def limits(self) -> tuple[Finding, ...]:
         """The default quotas that are too small for the first candidate."""
-        return self._of_first((DEFAULT_QUOTA,))
+        return self._first_findings((DEFAULT_QUOTA,))
 
-    def _of_first(self, codes: Collection[str]) -> tuple[Finding, ...]:
+    def _first_findings(self, codes: Collection[str]) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.quote(1).findings if finding.code in codes) if self.candidates else ()
 
     @property

@@ -172,16 +172,16 @@ class TrainingCandidate:
 
 def plan_of(place: Place, work: Work, context: PricingContext) -> Plan:
     """The plan with a place decided, and the way to the internet of its network."""
-    nat = None if work.ways is None else work.ways.mode(place.target, place.option)
+    nat = None if work.egress_choice is None else work.egress_choice.mode(place.target, place.option)
     return context.base.at(place, nat)
 
 
 def chosen_before(place: Place, work: Work, context: PricingContext, digest: str) -> Work | None:
     """The work of the plan whose digest begins so: with the way to the internet that it has; None if it has none."""
     works = [work]
-    if work.ways is not None and len(work.ways.able(place.target)) > 1:
-        options = (work.ways.decided(place.target, place.option, nat) for nat in (None, *NatMode))
-        works += [replace(work, ways=ways) for ways in options]
+    if work.egress_choice is not None and len(work.egress_choice.able(place.target)) > 1:
+        options = (work.egress_choice.decided(place.target, place.option, nat) for nat in (None, *NatMode))
+        works += [replace(work, egress_choice=choice) for choice in options]
     return next((each for each in works if plan_of(place, each, context).digest.startswith(digest)), None)
 
 

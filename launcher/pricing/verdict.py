@@ -121,7 +121,7 @@ def recommend(
     reasons = (cost, *(rule.reason for rule in soft), *terms.reasons)
     flips = (*_price_flips(port), *terms.flips)
     if terms.missing:
-        return _of_what_can_be_had(terms, reasons, flips)
+        return _verdict_by_availability(terms, reasons, flips)
     if is_close(chance):
         if measured:
             text = f"Train on GPUs: both were measured, and {_difference(port)}: {_likely(chance)}."
@@ -151,7 +151,7 @@ def _needed(port: Port, hard: Sequence[Rule], terms: Terms) -> str:
     return ", and ".join([*cheaper, *(rule.flip for rule in hard), *despite])
 
 
-def _of_what_can_be_had(terms: Terms, reasons: tuple[str, ...], flips: tuple[str, ...]) -> Verdict:
+def _verdict_by_availability(terms: Terms, reasons: tuple[str, ...], flips: tuple[str, ...]) -> Verdict:
     """The verdict for the side that can be had."""
     on_gpu = terms.missing != "GPU"
     choice, name = (Choice.GPU, "GPUs") if on_gpu else (Choice.TRAINIUM, "Trainium")

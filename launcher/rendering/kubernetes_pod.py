@@ -147,7 +147,7 @@ def environment(
         "SLIPWAY_EFA": str(facts.required_efa(plan.place.nodes)),
         **dict(_rendezvous(plan, facts)),
         **(ELASTIC_AGENT_ENVIRONMENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
-        **dict(_of_chips(facts, names)),
+        **dict(_efa_variables(facts, names)),
     }
     variables |= {volume_variable(number): volume.path for number, volume in enumerate(plan.request.run.volumes)}
     if plan.request.run.secrets:
@@ -167,7 +167,7 @@ def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
     yield "PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(plan.request.checkpoint.grace_seconds)))
 
 
-def _of_chips(facts: InstanceType, names: ClusterNames) -> Iterator[tuple[str, str]]:
+def _efa_variables(facts: InstanceType, names: ClusterNames) -> Iterator[tuple[str, str]]:
     """The variables of EFA collectives (aws-ofi-nccl, doc/efa-env-var.md; Neuron documentation, multi-node set-up)."""
     if is_nvidia(facts):
         yield "SLIPWAY_CHIPS", "nvidia"

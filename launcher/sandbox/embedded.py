@@ -47,7 +47,7 @@ class EmbeddedServer:
         self._log = (self.folder / environment.SERVER_LOG).open("w+b", buffering=0)
         arguments = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
         arguments.append("--slurm" if with_slurm else "--no-slurm")
-        variables = {**environment.of_machine(os.environ), MARK: mark}
+        variables = {**environment.machine_environment(os.environ), MARK: mark}
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb") as reading, os.fdopen(writer, "wb") as writing:
             self._keeper = _start("keeper", [mark, *map(str, self._paths)], reading, self._log, variables)

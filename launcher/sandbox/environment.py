@@ -23,7 +23,7 @@ _PROGRAMS = ("launcher", "boto3", "moto")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-def of_sandbox(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
+def sandbox_environment(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
     """The variables that direct SDKs and the CDK to an endpoint, with its credentials.
 
     The user's own profiles and credentials are hidden, so that no process uses them by mistake.
@@ -55,13 +55,15 @@ def without_aws(base: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in base.items() if not name.startswith("AWS_") and name.lower() not in _PROXIES}
 
 
-def of_machine(base: Mapping[str, str]) -> dict[str, str]:
+def machine_environment(base: Mapping[str, str]) -> dict[str, str]:
     """An environment as an emulated machine has it: what this computer's programs need, and nothing else of `base`.
 
     A machine in AWS has nothing of the submitting shell: a rehearsal with a key or a package folder from there would
     pass, and the run would fail.
 
-    >>> of_machine({"RANK": "3", "HF_TOKEN": "hf_x", "AWS_PROFILE": "prod", "PYTHONPATH": "/me/src", "PATH": "/bin"})
+    >>> machine_environment(
+    ...     {"RANK": "3", "HF_TOKEN": "hf_x", "AWS_PROFILE": "prod", "PYTHONPATH": "/me/src", "PATH": "/bin"}
+    ... )
     {'PATH': '/bin'}
     """
     variables = {

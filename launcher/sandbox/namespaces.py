@@ -53,7 +53,7 @@ def node_address(name: str) -> str:
     return address(name, 1) if allowed() else "127.0.0.1"
 
 
-def of_node(command: Sequence[str], name: str) -> list[str]:
+def with_own_name_only(command: Sequence[str], name: str) -> list[str]:
     """The command on a node that resolves its own name and no other node's, as in PCS (see `on_node`)."""
     return on_node(command, name=name, hosts={name: node_address(name)})
 

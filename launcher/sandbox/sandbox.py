@@ -179,7 +179,7 @@ class Sandbox:
         """
         if self._key is None:
             raise AwsError("the sandbox is not running")
-        return environment.of_sandbox(self.endpoint, self.region, self._key)
+        return environment.sandbox_environment(self.endpoint, self.region, self._key)
 
     def process_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A complete environment for a process that uses AWS: `base`, with the sandbox instead of AWS.
@@ -192,7 +192,7 @@ class Sandbox:
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A complete environment to submit a job with. The scheduler adds the node's own variables on the node."""
-        machine = self.process_environment(environment.of_machine(base))
+        machine = self.process_environment(environment.machine_environment(base))
         variables = {**machine, "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
         # The nodes of all sandboxes are this computer: the first jobs of two sandboxes would use the same port.

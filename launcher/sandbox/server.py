@@ -98,8 +98,8 @@ def prepare_environment(folder: Path) -> None:
 
 def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
     """The environment of a command on a Kubernetes node: this computer's programs, Python's first, and the sandbox."""
-    sandbox_variables = environment.of_sandbox(f"http://localhost:{port}", region, key)
-    variables = {**environment.of_machine(os.environ), **sandbox_variables}
+    sandbox_variables = environment.sandbox_environment(f"http://localhost:{port}", region, key)
+    variables = {**environment.machine_environment(os.environ), **sandbox_variables}
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
     return {**variables, "SLIPWAY_SANDBOX": "1"}
 

@@ -142,7 +142,7 @@ class SessionShell:
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script in the user's login shell."""
         frame = Frame.fresh()
-        packed = base64.b64encode(frame.around(script).encode()).decode()
+        packed = base64.b64encode(frame.wrap(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | {self._as_user('bash -l -s')}"
         command = session_command(self.target, self.region, DOCUMENT, {"command": line})
         out, err = _run_session(command, self.environment, self.name, timeout_s, frame)

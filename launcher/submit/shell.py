@@ -98,7 +98,7 @@ class Frame:
         """Return a frame whose mark no output contains by accident."""
         return cls(mark=f"slipway-{secrets.token_hex(8)}")
 
-    def around(self, script: str) -> str:
+    def wrap(self, script: str) -> str:
         """The script between its marks; it finds the commands of ParallelCluster's Slurm even without a profile."""
         return (
             '{ PATH="$PATH:/opt/slurm/bin"\n'
@@ -192,7 +192,7 @@ class LocalShell:
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script."""
         frame = Frame.fresh()
-        done = started(["bash", "-s"], self.environment, self.name, timeout_s, frame.around(script).encode())
+        done = started(["bash", "-s"], self.environment, self.name, timeout_s, frame.wrap(script).encode())
         return frame.answer(text(done.stdout), text(done.stderr), self.name)
 
     def put(self, archive: Path, folder: str) -> str:

@@ -67,13 +67,13 @@ class SshShell:
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script in a login shell, which finds Slurm's commands."""
         frame = Frame.fresh()
-        return self._answer(frame, "exec bash -l -s", frame.around(script).encode(), timeout_s)
+        return self._answer(frame, "exec bash -l -s", frame.wrap(script).encode(), timeout_s)
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home; return the folder's absolute path."""
         frame = Frame.fresh()
         # The archive is on standard input, which the frame keeps from the script.
-        script = frame.around(unpacking(folder, "cat <&3", archive))
+        script = frame.wrap(unpacking(folder, "cat <&3", archive))
         command = f"exec bash -c {shlex.quote(script)} 3<&0"
         return placed(self._answer(frame, command, archive.read_bytes(), PUT_S), folder, self.name)
 

@@ -67,7 +67,7 @@ class SsmShell:
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script in the user's login shell, and poll for its result with growing pauses."""
         frame = Frame.fresh()
-        packed = base64.b64encode(frame.around(script).encode()).decode()
+        packed = base64.b64encode(frame.wrap(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c 'exec bash -l -s'"
         command = self.commands.send([line], math.ceil(timeout_s))
         end, pause = self.clock() + timeout_s, _FIRST_POLL_S

@@ -36,7 +36,7 @@ def test_same_weights_name_bedrock_and_catalog_models():
     for model_id, model in some(CATALOG.same_weights.items()):
         assert model_id in CATALOG.rows
         assert model in load().models
-        assert CATALOG.same_weights[CATALOG.of_model(model)] == model
+        assert CATALOG.same_weights[CATALOG.model_id(model)] == model
 
 
 @pytest.mark.parametrize(

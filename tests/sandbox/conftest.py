@@ -13,7 +13,7 @@ import pytest
 
 from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
-from launcher.sandbox.environment import of_machine
+from launcher.sandbox.environment import machine_environment
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from tests.emulators.moto_server import moto_server
@@ -82,7 +82,7 @@ def undisturbed(tmp_path_factory, worker_id):
         output = file.read()
         if not output:
             command = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
-            environment = of_machine(os.environ)
+            environment = machine_environment(os.environ)
             output = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, check=True
             ).stdout

@@ -51,10 +51,10 @@ def output(command, **more):
 
 def test_node_resolves_only_local_hostname():
     where = namespaces.address("gpu-1", 1)
-    assert output(namespaces.of_node([sys.executable, "-c", NAMES], "gpu-1")) == ["gpu-1", where]
+    assert output(namespaces.with_own_name_only([sys.executable, "-c", NAMES], "gpu-1")) == ["gpu-1", where]
     other = f"import socket; socket.gethostbyname('{'gpu-2'}')"
     with pytest.raises(subprocess.CalledProcessError):
-        output(namespaces.of_node([sys.executable, "-c", other], "gpu-1"))
+        output(namespaces.with_own_name_only([sys.executable, "-c", other], "gpu-1"))
     # This computer keeps its own name and file.
     assert os.uname().nodename != "gpu-1"
 
@@ -69,7 +69,9 @@ def test_training_job_container_resolves_only_algo_names():
 
 
 def test_process_in_namespace_keeps_process_id():
-    process = subprocess.Popen(namespaces.of_node(["sh", "-c", "echo $$"], "gpu-1"), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        namespaces.with_own_name_only(["sh", "-c", "echo $$"], "gpu-1"), stdout=subprocess.PIPE, text=True
+    )
     out, _ = process.communicate()
     assert int(out) == process.pid
 

@@ -76,10 +76,10 @@ class BudgetGate:
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
         """Judge the app by its plans, and by its templates if their rate is limited."""
         off = str(self._scope.node.try_get_context(GATE)) == "0"
-        violations = [] if off else [*self._of_plans(), *self._of_templates(context.template_paths)]
+        violations = [] if off else [*self._plan_violations(), *self._template_violations(context.template_paths)]
         return PolicyValidationPluginReport(success=not violations, violations=violations)
 
-    def _of_plans(self) -> Iterator[PolicyViolation]:
+    def _plan_violations(self) -> Iterator[PolicyViolation]:
         plans = [child for child in self._scope.node.find_all() if isinstance(child, PricedConstruct)]
         for refused in plans:
             # A plan with a gate of its own is refused there.
@@ -97,7 +97,7 @@ class BudgetGate:
                 "budget", message, "lower a plan's nodes or hours, or raise max_usd of BudgetGate", dearest
             )
 
-    def _of_templates(self, paths: list[str]) -> Iterator[PolicyViolation]:
+    def _template_violations(self, paths: list[str]) -> Iterator[PolicyViolation]:
         limit = self._max_usd_per_hour
         if limit is None:
             return

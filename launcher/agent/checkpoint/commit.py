@@ -127,7 +127,7 @@ def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
         running = {key: size for key, size in sizes.items() if key not in aside}
         readable = [retained(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
         keys = manifests.commit_keys(step, running)
-        later = (_of_a_later_version(store, key, step) for key in keys)
+        later = (_later_commit(store, key, step) for key in keys)
         return [*readable, *filter(None, later), *(_withdrawn(store, key, step) for key in aside)]
 
     return stored
@@ -146,7 +146,7 @@ def _withdrawn(store: Store, key: str, step: int) -> RetainedCheckpoint:
     return RetainedCheckpoint(step=step, needs=frozenset(needs), layouts=frozenset({WITHDRAWN}))
 
 
-def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint | None:
+def _later_commit(store: Store, key: str, step: int) -> RetainedCheckpoint | None:
     """A commit that only a later version of Slipway can read; it is retained with all objects that it names."""
     try:
         manifests.parse(store.get_text(key).text)

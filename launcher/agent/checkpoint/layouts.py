@@ -157,7 +157,7 @@ class Layout:
             return f"it has no {self.marker}"
         if self.unless and os.path.lexists(folder / self.unless.format(name=name)):
             return f"{self.unless.format(name=name)} exists"
-        if self.beside and (lacking := self._lacking_beside(path, name)):
+        if self.beside and (lacking := self._companion_problem(path, name)):
             return lacking
         if self.tracker and not self._tracked(path, name):
             return f"{self.tracker} does not name it"
@@ -186,7 +186,7 @@ class Layout:
         pair = link.format(**values), target.format(**values)
         return {} if pair[0] == pair[1] else dict([pair])
 
-    def _lacking_beside(self, path: Path, name: str) -> str:
+    def _companion_problem(self, path: Path, name: str) -> str:
         """The reason why the `beside` entry is missing or belongs to a later checkpoint; empty if neither applies."""
         if not (path.parent / self.beside).exists():
             return f"{self.beside} is not next to it"

@@ -143,7 +143,7 @@ class Restore:
                 if local is not None:
                     return local
                 finished_here = None
-            other, wholes = self._of_other_layouts(wholes, step, stops=at_most is None)
+            other, wholes = self._matching_layouts(wholes, step, stops=at_most is None)
             for manifest in wholes:
                 restored = self._fetch(manifest, begun, skipped=skipped)
                 if isinstance(restored, Restored):
@@ -246,7 +246,7 @@ class Restore:
         """Whether this node sends the files of a part again: its own, on the first node also of nodes that are gone."""
         return part == self.part or (self.part == 0 and part >= self.parts)
 
-    def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
+    def _matching_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
         accepted = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
         others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in accepted}
@@ -287,7 +287,7 @@ class Restore:
             why = changed_since(finished.files, files) or "files are missing"
             self.on_skip(step, f"the copy on this node is unusable: it changed after it was finished: {why}")
             return None
-        if other := _of_other_content(finished):
+        if other := _changed_file(finished):
             self.on_skip(step, f"the copy on this node is unusable: {other} changed after it was finished")
             return None
         size = sum(file.bytes for file in files)
@@ -511,7 +511,7 @@ def _complete(partial: Path, manifest: Manifest, part: int) -> None:
     complete_tree(partial, files, manifest.links_for(part), manifest.folders)
 
 
-def _of_other_content(finished: FinishedFolder) -> str:
+def _changed_file(finished: FinishedFolder) -> str:
 
     def differs(file: LocalFile) -> bool:
         try:

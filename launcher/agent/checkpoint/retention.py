@@ -155,7 +155,7 @@ class Retention:
             self._remembered = {at: keys for at, keys in recorded.items() if begun_at is not None and at < begun_at}
         return {step: keys for step, keys in self._remembered.items() if step in present}
 
-    def of_other_layouts(self) -> list[RetainedCheckpoint]:
+    def other_layouts(self) -> list[RetainedCheckpoint]:
         """The checkpoints of other layouts that were found and left unchanged; each is returned once."""
         checkpoints, self._others_to_report = self._others_to_report, []
         return checkpoints

@@ -351,7 +351,7 @@ class Tagging(threading.Thread):
             steps.append(step)
         if steps:
             self._log.append("checkpoints-superseded", steps=steps)
-        if others := self.retention.of_other_layouts():
+        if others := self.retention.other_layouts():
             self._report_other_layouts(others)
         return bool(steps)
 

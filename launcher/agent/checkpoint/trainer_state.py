@@ -47,7 +47,7 @@ def companions(state: str, folder: Path, name: str) -> tuple[str, ...]:
     """The other entries of the checkpoint folder that are one set with the checkpoint `name`; they may be gone."""
     if not state:
         return ()
-    paths = (_of_hf if state == HF else _of_lightning)(_read(state, folder / name))
+    paths = (_best_of_transformers if state == HF else _best_of_lightning)(_read(state, folder / name))
     known = (path.removesuffix(_FOLDERS_SUFFIX) if state == NEMO else path for path in paths if isinstance(path, str))
     names = dict.fromkeys(_name_in(folder, PurePath(path)) for path in known if PurePath(path).name)
     return tuple(other for other in names if other != name)
@@ -64,11 +64,11 @@ def _name_in(folder: Path, path: PurePath) -> str:
     return str(next(existing, below[-1] if below else names[-1]))
 
 
-def _of_hf(document: Mapping[str, Any]) -> Iterator[Any]:
+def _best_of_transformers(document: Mapping[str, Any]) -> Iterator[Any]:
     yield document.get("best_model_checkpoint")
 
 
-def _of_lightning(document: Mapping[str, Any]) -> Iterator[Any]:
+def _best_of_lightning(document: Mapping[str, Any]) -> Iterator[Any]:
     callbacks = document.get("callbacks")
     for callback in callbacks.values() if isinstance(callbacks, dict) else ():
         if not isinstance(callback, dict):
@@ -81,7 +81,9 @@ def _of_lightning(document: Mapping[str, Any]) -> Iterator[Any]:
 
 def _read(state: str, path: Path) -> Mapping[str, Any]:
     try:
-        value = safe_json.load(path / "trainer_state.json") if state == HF else _of_torch(_torch_file(state, path))
+        value = (
+            safe_json.load(path / "trainer_state.json") if state == HF else _load_torch_file(_torch_file(state, path))
+        )
     except (OSError, ValueError, ManifestError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -98,7 +100,7 @@ def _torch_file(state: str, path: Path) -> Path:
     return states[0] if states else path / "meta.pt"
 
 
-def _of_torch(path: Path) -> Any:
+def _load_torch_file(path: Path) -> Any:
     """The object that torch.save wrote; tensors are placeholders. Its archive has a directory only once it is whole."""
     with zipfile.ZipFile(path) as archive:
         inside = next((item for item in archive.infolist() if item.filename.endswith("/data.pkl")), None)

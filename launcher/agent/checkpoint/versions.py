@@ -75,7 +75,7 @@ class Versions:
             paths = {file.path for file in own}
             self._reported = {version for version in self._reported if paths.isdisjoint(path for path, *_ in version)}
 
-    def kept_beside(self, layout: Layout, name: str) -> tuple[str, ...]:
+    def companions(self, layout: Layout, name: str) -> tuple[str, ...]:
         """What a trainer keeps beside a checkpoint whose state cannot be read, and so names no others of its set.
 
         Names without a number (the best, the last) always. Of the others, up to `MOST_BEST` if the trainer was seen to

@@ -387,7 +387,7 @@ class CheckpointWatch:
     def _with_its_set(self, finished: FinishedFolder, entry: CheckpointEntry) -> FinishedFolder:
         best = best_models(entry.layout, self._folder, entry.step) if self._lead is None else ()
         named = companions(entry.layout.state, self._folder, finished.name)
-        kept = self._versions.kept_beside(entry.layout, finished.name) if self._lead is None else ()
+        kept = self._versions.companions(entry.layout, finished.name) if self._lead is None else ()
         return with_others(finished, (*named, *best, *kept))
 
     def _evidence(

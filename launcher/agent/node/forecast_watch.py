@@ -68,19 +68,19 @@ class ForecastWatch:
 
     def remaining(self) -> Remaining | None:
         """The time until the last step; None if the trainer has not reported enough."""
-        points = self._of_attempt()
+        points = self._attempt_points()
         span = remaining_hours(points, self._steps)
         if span is None:
             return None
         first, last = points[0], points[-1]
         return Remaining(hours=span.mid, step_s=(last.seconds - first.seconds) / (last.step - first.step))
 
-    def _of_attempt(self) -> Sequence[Point]:
+    def _attempt_points(self) -> Sequence[Point]:
         attempts = stretches(self._points)
         return attempts[-1] if attempts else ()
 
     def _dollars(self, now: float) -> float | None:
-        remaining_h, rate = remaining_hours(self._of_attempt(), self._steps), self._quoted.get("usd_per_hour")
+        remaining_h, rate = remaining_hours(self._attempt_points(), self._steps), self._quoted.get("usd_per_hour")
         if remaining_h is None or rate is None:
             return None
         hours = self._earlier_h + (now - self._begun) / HOUR_S + remaining_h.mid

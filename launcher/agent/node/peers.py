@@ -173,7 +173,7 @@ class Peers(threading.Thread):
     def gathered(self) -> Gathered:
         """The known state of this node and those below it; on the first node, of all nodes."""
         with self._lock:
-            return self._of_those_below()
+            return self._states_below()
 
     def overview(self) -> Gathered:
         """The known state of all nodes; callable on every node."""
@@ -273,7 +273,7 @@ class Peers(threading.Thread):
     def _notices(self) -> dict[str, dict[str, Any]]:
         return shared_notices.parse_shared_notices(self._read(_NEWS_NAME))
 
-    def _of_those_below(self) -> Gathered:
+    def _states_below(self) -> Gathered:
         return self._listener.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
 
     def _gather(self) -> None:
@@ -297,7 +297,7 @@ class Peers(threading.Thread):
             with self._lock:
                 below = {}
                 if gathering.children(self.part, self.parts):
-                    below["below"] = self._of_those_below().to_json()
+                    below["below"] = self._states_below().to_json()
                 text = json.dumps({**self._state, **below}) + "\n"
             self._replace(f"part-{self.part}.json", text)
 

@@ -25,7 +25,7 @@ def make_private(above: Path, *names: str) -> Path:
         AgentError: a folder belongs to another user, is a link or is open to others; or others may rename one above.
     """
     above.mkdir(parents=True, exist_ok=True)
-    _refuse_open_ways(above)
+    _refuse_writable_parents(above)
     folder = above
     for name in names:
         folder = folder / name
@@ -60,7 +60,7 @@ def _refuse_shared_folder(folder: Path) -> None:
         )
 
 
-def _refuse_open_ways(folder: Path) -> None:
+def _refuse_writable_parents(folder: Path) -> None:
     """Refuse a location in which another user may rename this user's folder."""
     for place in {*_levels(folder), *_levels(folder.resolve())}:
         status = place.lstat()

@@ -37,7 +37,7 @@ class Spread:
         """The number of nodes with a rate."""
         return sum(self.counts.values())
 
-    def of_the_others(self, slow: Rate) -> float | None:
+    def median_of_others(self, slow: Rate) -> float | None:
         """The median rate of all nodes but one; None if there is no other."""
         counts = {**self.counts}
         counts[bucket_of(slow.rate)] = counts.get(bucket_of(slow.rate), 1) - 1

@@ -105,5 +105,5 @@ def watch(
 
 def _slow_nodes(spread: Spread) -> list[tuple[Rate, float]]:
     """The nodes whose step takes longer than that of the others by SLOWER, with the median rate of the others."""
-    compared = [(rate, spread.of_the_others(rate)) for rate in spread.slowest]
+    compared = [(rate, spread.median_of_others(rate)) for rate in spread.slowest]
     return [(rate, others) for rate, others in compared if others is not None and others > rate.rate * (1 + SLOWER)]

@@ -312,10 +312,10 @@ class PublicFiles:
         listed = self._products(service, region, progress)
         answer = Answer()
         if service == EC2:
-            answer = _of_file(ec2_answer(listed, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
+            answer = _with_source(ec2_answer(listed, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
             instances = (product for product in listed if is_managed(product.attributes, interest.ml_types, regions))
-            answer = _of_file(sagemaker_answer(instances, now), "aws-price-file-sagemaker")
+            answer = _with_source(sagemaker_answer(instances, now), "aws-price-file-sagemaker")
         bill = bill_answer(listed, interest.of(service, region), interest.units, region, now)
         return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
 
@@ -371,7 +371,7 @@ class PublicFiles:
         return selects
 
 
-def _of_file(answer: Answer, source: str) -> Answer:
+def _with_source(answer: Answer, source: str) -> Answer:
     rates = tuple(FetchedPrice(key=rate.key, usd=rate.usd, note=rate.note, source=source) for rate in answer.rates)
     return Answer(rates=rates, refusals=answer.refusals)
 

@@ -304,4 +304,4 @@ def on_bedrock(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
     if not isinstance(serve.model, str):
         return None
     spec = catalog.find_model(serve.model)
-    return bedrock.of_model(spec.name) if spec is not None else bedrock.find(serve.model)
+    return bedrock.model_id(spec.name) if spec is not None else bedrock.find(serve.model)

@@ -23,7 +23,7 @@ from launcher.sandbox.aws import pcs_instances
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.pcs_request import (
-    Around,
+    ClusterLimits,
     cluster_problems,
     cluster_update_problems,
     group_problems,
@@ -92,12 +92,12 @@ class PcsCluster:
         """The status of the cluster."""
         return "CREATING" if datetime.now(UTC) < self.active_at else "ACTIVE"
 
-    def around(self, *, without: str = "") -> Around:
+    def limits(self, *, without: str = "") -> ClusterLimits:
         """The facts about the cluster that validate a request, without one of its groups."""
         others = (group for id_, group in self.groups.items() if id_ != without)
         most = sum(int(other.request["scalingConfiguration"]["maxInstanceCount"]) for other in others)
         subnets = tuple(self.request["networking"]["subnetIds"])
-        return Around(size=str(self.request["size"]), max_instances=most, subnets=subnets)
+        return ClusterLimits(size=str(self.request["size"]), max_instances=most, subnets=subnets)
 
 
 def _id() -> str:
@@ -177,7 +177,7 @@ class PcsService:
         """Create a node group. Instances of the login group start immediately, other instances with their queue."""
         with self._lock:
             cluster = self._active(request)
-            _refuse(group_problems(request, cluster.around(), self._aws))
+            _refuse(group_problems(request, cluster.limits(), self._aws))
             group = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MAX_GROUPS, "compute node groups")
             cluster.instance_ids[group.id] = []
             if group.name == pcs.LOGIN:
@@ -245,7 +245,7 @@ class PcsService:
             group = self.part(cluster.groups, str(request["computeNodeGroupIdentifier"]), "compute node group")
             if group.status != "ACTIVE":
                 raise PcsError("ConflictException", f"compute node group {group.name} is {group.status}")
-            _refuse(update_problems(request, cluster.around(without=group.id)))
+            _refuse(update_problems(request, cluster.limits(without=group.id)))
             other = set(request) - {"clusterIdentifier", "computeNodeGroupIdentifier", "clientToken"}
             if other - {"scalingConfiguration"}:
                 raise NotImplementedError(
@@ -285,7 +285,7 @@ class PcsService:
         with self._lock:
             cluster = self._active(request)
             group = self.part(cluster.groups, name, "compute node group")
-            _refuse(group_problems(request, cluster.around(without=group.id), self._aws))
+            _refuse(group_problems(request, cluster.limits(without=group.id), self._aws))
             self._change(cluster, group, request)
 
     def _change(self, cluster: PcsCluster, group: Part, request: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ class TaskGovernance:
         strange = sorted({resource["InstanceType"] for resource in resources} - types)
         if strange:
             raise ResourceRefusedError(f"the cluster has no {', '.join(strange)}; allowed: {', '.join(sorted(types))}")
-        self._put(cluster, list(_of_team(requested.need("ComputeQuotaTarget")["TeamName"], config)))
+        self._put(cluster, list(_team_objects(requested.need("ComputeQuotaTarget")["TeamName"], config)))
 
     def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
         try:
@@ -141,7 +141,7 @@ def _class(specified: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": _QUEUES, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": specified["Weight"]}
 
 
-def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _team_objects(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     space = f"hyperpod-ns-{team}"
     yield governed_namespace(space)
     types, preempts = config.get("ComputeQuotaResources", ()), config.get("PreemptTeamTasks", "LowerPriority")

@@ -19,7 +19,7 @@ _KEPT = ("clusterName", "size", "networking")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class ClusterLimits:
     """The facts about a cluster: its size, the maximum number of instances of its groups, and its subnets."""
 
     size: str
@@ -71,12 +71,12 @@ def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str
             yield f"slurmConfiguration/slurmCustomSettings: {setting['parameterName']} is not supported"
 
 
-def group_problems(request: Mapping[str, Any], around: Around, aws: AwsFacts) -> list[str]:
+def group_problems(request: Mapping[str, Any], limits: ClusterLimits, aws: AwsFacts) -> list[str]:
     """Problems of a CreateComputeNodeGroup request in a cluster."""
     problems = complaints("pcs", ("CreateComputeNodeGroup",), request)
     if problems:
         return problems
-    problems.extend(_sizes(request["scalingConfiguration"], around))
+    problems.extend(_sizes(request["scalingConfiguration"], limits))
     for config in request["instanceConfigs"]:
         if aws.instance_type(config["instanceType"]) is None:
             problems.append(f"instanceConfigs: EC2 has no instance type {config['instanceType']}")
@@ -91,15 +91,15 @@ def group_problems(request: Mapping[str, Any], around: Around, aws: AwsFacts) ->
     return problems
 
 
-def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
+def _sizes(scaling: Mapping[str, int], limits: ClusterLimits) -> Iterator[str]:
     least, most = scaling["minInstanceCount"], scaling["maxInstanceCount"]
     if least > most:
         yield f"scalingConfiguration: minInstanceCount {least} is more than maxInstanceCount {most}"
     if 0 < least < most:
         yield f"scalingConfiguration: {least} static, {most - least} dynamic; a group must be all static or all dynamic"
-    size = next(row for row in pcs.SIZES if row.name == around.size)
-    if around.max_instances + most > size.nodes:
-        yield f"a cluster of size {size.name} takes {size.nodes} instances, got {around.max_instances + most}"
+    size = next(row for row in pcs.SIZES if row.name == limits.size)
+    if limits.max_instances + most > size.nodes:
+        yield f"a cluster of size {size.name} takes {size.nodes} instances, got {limits.max_instances + most}"
 
 
 def _profile(arn: str, aws: AwsFacts) -> Iterator[str]:
@@ -165,11 +165,11 @@ def _script(script: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
         yield f"lifecycle script {script['name']}: its checksum is not that of {uri}"
 
 
-def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
+def update_problems(request: Mapping[str, Any], limits: ClusterLimits) -> list[str]:
     """Problems of an UpdateComputeNodeGroup request that scales a group."""
     problems = complaints("pcs", ("UpdateComputeNodeGroup",), request)
     if not problems and "scalingConfiguration" in request:
-        problems.extend(_sizes(request["scalingConfiguration"], around))
+        problems.extend(_sizes(request["scalingConfiguration"], limits))
     return problems
 
 

@@ -50,7 +50,7 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
         if pod is None:
             cluster.create_pod(_pod(job, name, (role, index), spec, len(replicas)), job)
         elif pod.get("status", {}).get("phase") == "Failed":
-            status, why = _of_failed(cluster, job, pod, spec, status)
+            status, why = _recreate_failed_pod(cluster, job, pod, spec, status)
             failure = failure or why
     status = _status_of(cluster, job, pods, status, failure)
     cluster.set_status(_GROUP, _PLURAL, job, status)
@@ -62,7 +62,9 @@ def _suspend(cluster: Cluster, pods: dict[str, Object]) -> None:
         cluster.delete_pod(pod)
 
 
-def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object) -> tuple[Object, str | None]:
+def _recreate_failed_pod(
+    cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object
+) -> tuple[Object, str | None]:
     """Recreate a failed pod if its policy and exit code permit; else return the reason for the end of the job."""
     code, policy = _exit_code(pod), spec.get("restartPolicy", "OnFailure")
     name = job["metadata"]["name"]

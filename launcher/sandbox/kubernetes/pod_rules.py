@@ -48,7 +48,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
+def pod_problems(spec: Mapping[str, Any], path: str) -> list[Cause]:
     """Problems of a pod's specification."""
     volumes = {volume["name"] for volume in spec.get("volumes", ())}
     if len(volumes) != len(spec.get("volumes", ())):
@@ -84,7 +84,7 @@ def _sources(volumes: Any, path: str) -> Iterator[Cause]:
             yield f"{path}[{index}].{further}", "Forbidden: may not specify more than 1 volume type"
 
 
-def of_claim(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def claim_problems(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Problems of a PersistentVolumeClaim's specification."""
     modes = spec.get("accessModes", ())
     if not modes:

@@ -42,13 +42,13 @@ _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LONGEST_NAME, _LONGEST_LABEL = 253, 63
 
 
-def of_job(document: Mapping[str, Any]) -> list[Cause]:
+def job_problems(document: Mapping[str, Any]) -> list[Cause]:
     """Problems of a batch/v1 Job."""
     spec = document["spec"]
     pod = spec["template"].get("spec")
     if pod is None:
         return [(f"{_TEMPLATE}.containers", "Required value")]
-    causes = [*pod_rules.of_spec(pod, _TEMPLATE), *_numbers(spec), *_indexed(document, spec)]
+    causes = [*pod_rules.pod_problems(pod, _TEMPLATE), *_numbers(spec), *_indexed(document, spec)]
     if pod.get("restartPolicy", "Always") not in ("OnFailure", "Never"):
         text = f'Required value: valid values: "OnFailure", "Never"; got "{pod.get("restartPolicy", "Always")}"'
         causes.append((f"{_TEMPLATE}.restartPolicy", text))
@@ -130,7 +130,7 @@ def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     ]
 
 
-def of_custom(document: Mapping[str, Any]) -> list[Cause]:
+def webhook_problems(document: Mapping[str, Any]) -> list[Cause]:
     """Problems that an operator's webhook reports for its jobs."""
     if document.get("kind") != "PyTorchJob":
         return []
@@ -200,7 +200,7 @@ def validate(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | N
         # The rules see what the server keeps: defaults are filled in first.
         complete = structure.with_defaults(kind.schema, document)
         causes = list(structure.broken_rules(kind.schema, complete, old, lambda template: _template(template, version)))
-        causes += of_custom(document)
+        causes += webhook_problems(document)
     causes = [*_metadata(document), *causes]
     if causes:
         raise invalid(kind.kind, str(document.get("metadata", {}).get("name", "")), causes)
@@ -285,11 +285,11 @@ def labels(values: Mapping[str, str], path: str) -> list[Cause]:
 
 def _kind_causes(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
     if kind.kind == "Job":
-        return [*of_job(document), *(changed(document, old) if old is not None else [])]
+        return [*job_problems(document), *(changed(document, old) if old is not None else [])]
     if kind.kind == "Pod":
-        return pod_rules.of_spec(document["spec"], "spec") if old is None else pod_rules.changed(document, old)
+        return pod_rules.pod_problems(document["spec"], "spec") if old is None else pod_rules.changed(document, old)
     if kind.kind == "PersistentVolumeClaim":
-        return list(pod_rules.of_claim(document["spec"], "spec"))
+        return list(pod_rules.claim_problems(document["spec"], "spec"))
     if kind.kind == "CustomResourceDefinition":
         expected = f"{document['spec']['names']['plural']}.{document['spec']['group']}"
         if document["metadata"]["name"] != expected:
@@ -306,4 +306,4 @@ def _template(template: Any, version: str) -> list[Cause]:
     if texts or "spec" not in template:
         return texts or [("spec", "Required value")]
     causes = labels(template.get("metadata", {}).get("labels", {}), "metadata.labels")
-    return [*causes, *pod_rules.of_spec(template["spec"], "spec")]
+    return [*causes, *pod_rules.pod_problems(template["spec"], "spec")]

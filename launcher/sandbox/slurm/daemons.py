@@ -120,7 +120,7 @@ class PrivateSlurm:
     def kill_node(self, name: str) -> None:
         """Simulate the loss of an instance: kill slurmd, job steps and ranks together."""
         daemon = self._daemons.pop(name)
-        processes.end(lambda: self._of_node(name, daemon.pid), within_s=_STOP_S)
+        processes.end(lambda: self._node_processes(name, daemon.pid), within_s=_STOP_S)
         daemon.wait()
         (self.places.folder / f"{name}.pid").unlink(missing_ok=True)
 
@@ -267,7 +267,7 @@ class PrivateSlurm:
         logs = (self.places.folder / "log").glob("*.out")
         return any("Address already in use" in log.read_text(errors="replace") for log in logs)
 
-    def _of_node(self, name: str, daemon: int) -> set[int]:
+    def _node_processes(self, name: str, daemon: int) -> set[int]:
         return processes.with_descendants({daemon} | processes.holding({self.places.log(name).resolve()}))
 
     def _stray(self) -> set[int]:

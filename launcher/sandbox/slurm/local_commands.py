@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from launcher.sandbox.control import ControlClient, ControlError
-from launcher.sandbox.namespaces import of_node
+from launcher.sandbox.namespaces import with_own_name_only
 from launcher.sandbox.processes import with_descendants
 
 FOLDER_VARIABLE = "SLIPWAY_LOCAL_RUNNER"
@@ -110,7 +110,7 @@ def _start_tasks(
                 "SLURM_PROCID": str(index * per_node + local),
             }
             environment = {**os.environ, **step, **variables, **place}
-            tasks.append(subprocess.Popen(of_node(command, node), env=environment))
+            tasks.append(subprocess.Popen(with_own_name_only(command, node), env=environment))
     return tasks
 
 

@@ -430,7 +430,7 @@ class LocalScheduler:
         output = file_name(job.options.output, values, job.folder)
         with output.open(mode) as out:
             process = processes.start(
-                namespaces.of_node([*interpreter, str(job.script)], nodes[0].name),
+                namespaces.with_own_name_only([*interpreter, str(job.script)], nodes[0].name),
                 folder=job.folder,
                 environment=self._environment(job, nodes, number),
                 output=out,

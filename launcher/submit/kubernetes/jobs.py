@@ -72,7 +72,9 @@ _DONE = {*_ENDS, "SuccessCriteriaMet", "FailureTarget"}
 """A Job's conditions before its last pods have gone (Kubernetes, "Jobs": Job termination and cleanup; 2026-11-23)."""
 
 
-def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> str:
+def job_failure_reason(
+    condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]
+) -> str:
     """Why a job failed.
 
     Args:
@@ -80,22 +82,24 @@ def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], even
         pods: the pods of the job that still exist.
         events: the events of pods of the job's namespace.
 
-    >>> of_job({"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}, [], [])
+    >>> job_failure_reason(
+    ...     {"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}, [], []
+    ... )
     'it failed more often than run.retries allows; no pod is left that shows the reason'
     """
     reason, message = str(condition.get("reason", "")), _plain(str(condition.get("message", "")))
     by_policy = reason == "PodFailurePolicy"
     cause = f"a retry would not help: {message}" if by_policy else _OF_JOB.get(reason, message)
-    last = of_pods(pods) or of_events(events)
+    last = pod_failure_reason(pods) or deleted_pod_reason(events)
     if not (last or pods or by_policy):
         last = "no pod is left that shows the reason"
     return "; ".join(part for part in (cause, last) if part)
 
 
-def of_code(code: int) -> str:
+def exit_code_reason(code: int) -> str:
     """Why a job failed whose agents counted its failures.
 
-    >>> of_code(3), of_code(127)
+    >>> exit_code_reason(3), exit_code_reason(127)
     ('it failed more often than run.retries allows; ended with exit 3', 'a retry would not help: exit 127')
     """
     if code in NEVER_AGAIN:
@@ -113,7 +117,7 @@ def last_word(pods: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
-def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
+def pod_failure_reason(pods: Sequence[Mapping[str, Any]]) -> str:
     """The cause of the last pod failure; empty if no pod failed.
 
     A pod that saved and stopped because another pod failed is no cause, unless it is the only failed pod.
@@ -125,7 +129,7 @@ def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
     return last
 
 
-def of_events(events: Iterable[Mapping[str, Any]]) -> str:
+def deleted_pod_reason(events: Iterable[Mapping[str, Any]]) -> str:
     """The newest event about the end of a deleted pod; empty if no such event exists."""
     relevant = [event for event in events if event.get("reason") in _EVENTS]
     if not relevant:
@@ -252,7 +256,7 @@ class KubernetesJobs:
         code = self._failed_for_good() if ended is not None or given_up else None
         if code is not None or given_up:
             # An operator that restarts every failure gets a success: it would not stop otherwise.
-            counted = of_code(code) if code is not None else ""
+            counted = exit_code_reason(code) if code is not None else ""
             state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, given_up)))
         elif ended is not None:
             state, word = _ENDS[ended["type"]], str(ended.get("reason") or ended["type"])
@@ -419,15 +423,15 @@ class KubernetesJobs:
             return words.hold_reason(job, self._workload(job))
         query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
         listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
-        return words.of_events(listing["items"]) or ("its pods are being created" if not pods else "")
+        return words.newest_warning(listing["items"]) or ("its pods are being created" if not pods else "")
 
     def _why_failed(self, name: str, condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         events = []
-        if not of_pods(pods):
+        if not pod_failure_reason(pods):
             query = {"fieldSelector": "involvedObject.kind=Pod"}
             listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
             events = [item for item in listing["items"] if str(item["involvedObject"]["name"]).startswith(f"{name}-")]
-        return of_job(condition, pods, events)
+        return job_failure_reason(condition, pods, events)
 
     def _workload(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The Kueue workload of a job; None if Kueue created none, or if the credentials may not read it."""

@@ -133,7 +133,7 @@ def _unadmitted(workload: Mapping[str, Any]) -> str:
     return message
 
 
-def of_events(events: Iterable[Mapping[str, Any]]) -> str:
+def newest_warning(events: Iterable[Mapping[str, Any]]) -> str:
     """The newest warning among a job's events: why no pod could be created; empty if none exists."""
     reasons = ("FailedCreate", "FailedMount", "FailedAttachVolume", "Evicted")
     relevant = [event for event in events if event.get("reason") in reasons]

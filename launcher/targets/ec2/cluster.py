@@ -23,7 +23,7 @@ from launcher.targets.ec2.files import ENVIRONMENT_FILE, INSTANCE_FILE, log_grou
 from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Outputs, Reached
 from launcher.workflow.cluster.instance_jobs import FILES, channel_at, group_of, reach_instances
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
 
 _USES = {auto_scaling.IN_SERVICE: NodeUse.BUSY, "Pending": NodeUse.STARTING, "Standby": NodeUse.DRAINED}
@@ -47,7 +47,9 @@ def _refuse_second_job(plan: Plan, group: GroupState, name: str) -> None:
 class InstancesCluster(DeployedCluster):
     """The group of a job's instances, and the jobs themselves."""
 
-    readers = around((readback.group, (readback.GROUP_TYPE,)), (readback.template, ("AWS::EC2::LaunchTemplate",)))
+    readers = stack_readers(
+        (readback.group, (readback.GROUP_TYPE,)), (readback.template, ("AWS::EC2::LaunchTemplate",))
+    )
     instances = MappingProxyType({readback.GROUP_TYPE: readback.group_instances})
 
     def describe(self, plan: Plan, head: str, node_text: str) -> str:

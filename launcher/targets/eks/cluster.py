@@ -19,7 +19,7 @@ from launcher.targets.eks import readback
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.pods import PodCluster
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.training import stack_readers
 
 
 def forwarding(region: str, target: str, outputs: Mapping[str, str]) -> str:
@@ -44,7 +44,7 @@ class EksCluster(PodCluster):
 
     rebooted = "EC2 reboots its instance, which keeps its disks and its host"
     replaced = "its instance ends with its disks, and the node group's Auto Scaling group starts another one"
-    readers = around(
+    readers = stack_readers(
         *readback.CONTROL_PLANE,
         (readback.groups, ("AWS::EKS::Nodegroup",)),
         (readback.templates, ("AWS::EC2::LaunchTemplate",)),

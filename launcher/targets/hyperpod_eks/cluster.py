@@ -17,7 +17,7 @@ from launcher.targets.hyperpod_slurm import readback
 from launcher.workflow.cluster import hyperpod_nodes
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.training import stack_readers
 
 
 class HyperPodEksCluster(EksCluster):
@@ -25,7 +25,7 @@ class HyperPodEksCluster(EksCluster):
 
     rebooted = hyperpod_nodes.REBOOTED
     replaced = hyperpod_nodes.REPLACED
-    readers = around(
+    readers = stack_readers(
         (readback.cluster, (HYPERPOD_TYPE,)), (readback.quotas, ("AWS::SageMaker::ComputeQuota",)), *CONTROL_PLANE
     )
     instances = MappingProxyType({HYPERPOD_TYPE: readback.group_instances})

@@ -23,7 +23,7 @@ from launcher.targets.hyperpod_slurm import readback
 from launcher.workflow.cluster import hyperpod_nodes
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster
 
 
@@ -32,7 +32,7 @@ class HyperPodSlurmCluster(SlurmCluster):
 
     after_replace = hyperpod_nodes.REPLACED
     drained_stays = True
-    readers = around(
+    readers = stack_readers(
         (readback.cluster, (HYPERPOD_TYPE,)),
         (readback.file_systems, ("AWS::FSx::FileSystem",)),
         (readback.data_links, ("AWS::FSx::DataRepositoryAssociation",)),

@@ -19,7 +19,7 @@ from launcher.targets.parallelcluster import readback
 from launcher.targets.parallelcluster.target import CLUSTER_TYPE
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
-from launcher.workflow.cluster.readback.training import ON_DEMAND, around
+from launcher.workflow.cluster.readback.training import ON_DEMAND, stack_readers
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands
 
 FLEET_S, FLEET_POLL_S = 900.0, 10.0
@@ -45,7 +45,7 @@ class DeployedParallelCluster(SlurmCluster):
     after_drain = "without a job, ParallelCluster ends its instance, and starts another one when a job needs it"
     after_replace = "ParallelCluster ends its instance within minutes, and starts another one when a job needs it"
 
-    readers = around((readback.cluster, (CLUSTER_TYPE,)))
+    readers = stack_readers((readback.cluster, (CLUSTER_TYPE,)))
     instances = MappingProxyType({CLUSTER_TYPE: readback.cluster_instances})
 
     def describe(self, plan: Plan, head: str, node_text: str) -> str:

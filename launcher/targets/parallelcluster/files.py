@@ -115,7 +115,7 @@ def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, An
     placement = (
         False if reservation is not None else facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted
     )
-    return _of_type(
+    return _compute_resource(
         plan,
         facts,
         names,
@@ -131,7 +131,7 @@ def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, An
 def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, Any]:
     """A fallback queue: spot if the plan's own type is on spot, else on demand; empty until a job requests it."""
     placement_wanted = plan.request.target.placement_group
-    return _of_type(
+    return _compute_resource(
         plan,
         facts,
         names,
@@ -143,7 +143,7 @@ def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dic
     )
 
 
-def _of_type(
+def _compute_resource(
     plan: Plan,
     facts: InstanceType,
     names: ClusterNames,

@@ -58,7 +58,7 @@ class Difference:
         return ".".join((*self.path, self.key))
 
     @property
-    def of_queue(self) -> bool:
+    def in_queue(self) -> bool:
         """Whether the key is within a queue."""
         return any(word.startswith(f"{_QUEUES}[") for word in self.path)
 
@@ -79,7 +79,7 @@ class Patch:
 
     def allows(self, difference: Difference) -> bool:
         """Whether `pcluster` can update the key now; if it cannot, it refuses the complete update."""
-        strategy, stopped = (not self.fleet or (difference.of_queue and self._drains)), not self.fleet
+        strategy, stopped = (not self.fleet or (difference.in_queue and self._drains)), not self.fleet
         allowed = {
             "SUPPORTED": True,
             "IGNORED": True,
@@ -111,7 +111,7 @@ class Patch:
 
     def _resizes(self, change: Difference) -> bool:
         """Whether the change removes no nodes: it adds a queue or nodes, or the update strategy may terminate nodes."""
-        if (change.of_queue or change.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(change)):
+        if (change.in_queue or change.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(change)):
             return True
         if change.key == "MaxCount":
             return _number(change.new) >= _number(change.old)
@@ -170,14 +170,14 @@ def _compared(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator
         rule, was, becomes = rules.get(below, KeyPolicy()), before.get(key), after.get(key)
         change = Difference(path=path, key=key, old=was, new=becomes, policy=rule.policy)
         if rule.update_key:
-            yield from _of_lists(was or [], becomes or [], below, change)
+            yield from _list_differences(was or [], becomes or [], below, change)
         elif rule.keys and ((was and becomes) or ((was or becomes) and rule.policy == "IGNORED")):
             yield from _compared(was, becomes, below, (*path, key))
         elif was != becomes and (not rule.keys or was or becomes):
             yield change
 
 
-def _of_lists(old: list[Any], new: list[Any], place: str, change: Difference) -> Iterator[Difference]:
+def _list_differences(old: list[Any], new: list[Any], place: str, change: Difference) -> Iterator[Difference]:
     """The differing items of two lists, identified by the key that the schema names."""
     name, key = load_cluster_updates()[place].update_key, change.key
     # In a template it may be a reference.

@@ -26,7 +26,7 @@ from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.guard_stop import FAILED_BOOT, last_lines
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands
 
 LOGIN_S, POLL_S = 900.0, 10.0
@@ -41,7 +41,7 @@ class PcsCluster(SlurmCluster):
     after_replace = "its instance ends at once, and PCS starts another one when a job needs it"
     drained_stays = True
 
-    readers = around(
+    readers = stack_readers(
         (readback.cluster, (CLUSTER_TYPE,)),
         (readback.groups, (GROUP_TYPE,)),
         (readback.templates, ("AWS::EC2::LaunchTemplate",)),
@@ -69,7 +69,7 @@ class PcsCluster(SlurmCluster):
         boots = None if uri is None else Objects.at(session, login_boots_uri(uri))
         earlier: frozenset[str] | None = None
         while True:
-            nodes = instances.of_cluster(session, GROUP_TAG, outputs["LoginGroupId"])
+            nodes = instances.cluster_instances(session, GROUP_TAG, outputs["LoginGroupId"])
             node = max(nodes, key=lambda instance: instance.launched_at, default=None)
             reports = () if boots is None else tuple(report.key for report in boots.list_objects())
             earlier = frozenset(reports) if earlier is None else earlier

@@ -22,7 +22,7 @@ from launcher.rendering.blanks import with_names
 from launcher.submit.shell import Shell
 from launcher.targets.sagemaker_training.files import ENTRY_FILE, ENVIRONMENT_FILE, REQUEST_FILE
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Outputs, Reached
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
 from launcher.workflow.cluster.training_jobs import reach_training_job
 
@@ -87,7 +87,7 @@ def _running(session: Session, outputs: Outputs) -> tuple[Mapping[str, Any], ...
 class SageMakerTrainingCluster(DeployedCluster):
     """The resources of training jobs, and the jobs themselves: there is no cluster."""
 
-    readers = around()
+    readers = stack_readers()
 
     def describe(self, plan: Plan, head: str, node_text: str) -> str:
         """One line that describes the deployment."""

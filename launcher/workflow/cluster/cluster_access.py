@@ -46,7 +46,7 @@ def ec2_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:
     if tags is None or not access.outputs:
         return ()
     more = [{"Name": f"tag:{tags.role}", "Values": [tags.node]}]
-    found = instances.of_cluster(access.session, tags.cluster, f"{tags.prefix}{access.plan.cluster_name}", more)
+    found = instances.cluster_instances(access.session, tags.cluster, f"{tags.prefix}{access.plan.cluster_name}", more)
     return tuple(
         NodeInstance(
             id=instance.id,

@@ -26,7 +26,7 @@ from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.submit.jobs import Chunk, SchedulerError
 from launcher.submit.kubernetes import journal
-from launcher.submit.kubernetes.jobs import of_code
+from launcher.submit.kubernetes.jobs import exit_code_reason
 from launcher.submit.nodes import EXEC_S, attended, running_on, tunnelled
 from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
@@ -136,7 +136,7 @@ class InstanceJobs:
         """The running instances in the order in which they rank themselves (templates/ec2/instance.py)."""
         if len(group.running) <= 1:
             return group.running
-        known = instances.of_cluster(self.session, RUN_TAG, group.job)
+        known = instances.cluster_instances(self.session, RUN_TAG, group.job)
         return instances.oldest_first(group.running, {each.id: each.launched_at for each in known})
 
     def _running(self, group: GroupState, *, active: bool) -> tuple[JobState, str, str]:
@@ -167,7 +167,7 @@ class InstanceJobs:
         ends = [safe_json.loads(self.channel.read(each.key)) for each in self.channel.list_objects(below=f"{ENDED}/")]
         said = next((str(end["reason"]) for end in ends if end.get("reason")), "")
         if life is not None and life.failed is not None:
-            cause = "" if life.failed == OUT_OF_TIME else of_code(life.failed)
+            cause = "" if life.failed == OUT_OF_TIME else exit_code_reason(life.failed)
             reason = ": ".join(filter(None, (cause, said)))
             return JobState.FAILED, "failed", reason, life.failed
         if ends:

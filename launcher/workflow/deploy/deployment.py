@@ -38,7 +38,7 @@ from launcher.workflow.deploy.steps import (
 from launcher.workflow.doctor.diagnosis import JOB_EXAMINATIONS, PLAN_EXAMINATIONS, refuse_unless_ready, subject_of
 from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.quote.commands import command
-from launcher.workflow.quote.existing_head import existing_head_type, existing_way
+from launcher.workflow.quote.existing_head import existing_head_type, existing_nat_mode
 from launcher.workflow.quote.fresh import Kept
 
 
@@ -144,7 +144,7 @@ def deployed_parts(options: DeployOptions, plan: Plan) -> Kept:
         return Kept()
     session = Session(environment=environment, region=plan.place.region)
     try:
-        return Kept(head=existing_head_type(plan, session), nat=existing_way(plan, session))
+        return Kept(head=existing_head_type(plan, session), nat=existing_nat_mode(plan, session))
     except SlipwayError:
         # A dry run needs no account; a deployment meets the same trouble at its next call.
         return Kept()

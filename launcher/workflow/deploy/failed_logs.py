@@ -41,9 +41,9 @@ class FailedLogs:
         try:
             if type_ in GROUPS:
                 group = GROUPS[type_].format(name=cluster_name(self.plan))
-                self.lines[:] = self._of_group(group, STREAMS.get(type_, ""))
+                self.lines[:] = self._group_lines(group, STREAMS.get(type_, ""))
             elif type_ == NODE_GROUP:
-                self.lines[:] = self._of_boots()
+                self.lines[:] = self._boot_lines()
         except SlipwayError as problem:
             self.lines[:] = [f"its log could not be read: {problem.message}"]
 
@@ -54,7 +54,7 @@ class FailedLogs:
         text = "\n  ".join(("the last lines of what did not start:", *self.lines))
         return DeploymentFailedError(f"{failure.message}\n{text}", hint=failure.hint)
 
-    def _of_group(self, prefix: str, streams: str) -> list[str]:
+    def _group_lines(self, prefix: str, streams: str) -> list[str]:
         groups = log_groups.log_groups(self.session, prefix)
         groups = tuple(group for group in groups if prefix.endswith("/") or group.name == prefix)
         if not groups:
@@ -62,7 +62,7 @@ class FailedLogs:
         newest = max(groups, key=lambda group: group.created)
         return list(log_groups.newest_lines(self.session, newest.name, LINES, streams=streams))
 
-    def _of_boots(self) -> list[str]:
+    def _boot_lines(self) -> list[str]:
         """The last lines of the newest node that did not join its cluster, as it reported them to the guard."""
         stack = stacks.find(self.session, stack_name(self.plan, TRAINING_STACK))
         store = stacks.find(self.session, stack_name(self.plan, STORE_STACK))

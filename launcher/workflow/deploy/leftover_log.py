@@ -26,7 +26,7 @@ def remove_leftover_log(plan: Plan, session: Session, notify: Notify) -> None:
     if not target_of(plan.place.target).pods or plan.request.target.cluster is not None:
         return
     cluster = f"slipway-{plan.cluster_name}"
-    name = log_groups.of_control_plane(cluster)
+    name = log_groups.control_plane_group(cluster)
     log_group = next((group for group in log_groups.log_groups(session, name) if group.name == name), None)
     if log_group is None or stacks.find(session, stack_name(plan, "training")) or eks.describe(session, cluster):
         return

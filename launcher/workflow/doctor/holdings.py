@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.aws import hyperpod, stacks
-from launcher.aws.instances import RunningInstance, of_cluster
+from launcher.aws.instances import RunningInstance, cluster_instances
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
@@ -33,7 +33,7 @@ class Holdings:
         """The number of instances in a capacity reservation."""
         return sum(instance.reservation == identifier for instance in self.instances)
 
-    def of_quotas(
+    def quota_usage(
         self, plan: Plan, types: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
     ) -> Mapping[str, int]:
         """The used amount of each quota that a plan needs, by the quota's name."""
@@ -80,5 +80,5 @@ def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
         machines = hyperpod.instance_counts(session, f"slipway-{plan.cluster_name}")
         return Holdings(sagemaker_instances=machines, network=network, cluster=True)
     tags = target.instance_tags
-    instances = of_cluster(session, tags.cluster, f"{tags.prefix}{plan.cluster_name}")
+    instances = cluster_instances(session, tags.cluster, f"{tags.prefix}{plan.cluster_name}")
     return Holdings(instances=instances, network=network, cluster=True)

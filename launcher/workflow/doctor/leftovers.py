@@ -123,7 +123,7 @@ def retained_logs(
 
 def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """The log group that EKS creates again if it writes after the cluster and the stack's log group are gone."""
-    name = log_groups.of_control_plane(cluster)
+    name = log_groups.control_plane_group(cluster)
     for group in log_groups.log_groups(session, name):
         if group.name == name:
             command = f"aws logs delete-log-group --region {region} --log-group-name {name}"

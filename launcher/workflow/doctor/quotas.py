@@ -19,7 +19,7 @@ def quota_checks(subject: Subject) -> Iterator[Check]:
     types, names = subject.catalog.instance_types, load_quotas()
     needs = quota_needs(plan, types, names)
     known: dict[str, Sequence[Quota]] = {}
-    plan_use = holdings_of_plan(subject, plan).of_quotas(plan, types, names) if needs else {}
+    plan_use = holdings_of_plan(subject, plan).quota_usage(plan, types, names) if needs else {}
     for need in needs:
         if isinstance(need, UnnamedQuota):
             yield unknown("quota", need.what, need.reason, "aws service-quotas list-service-quotas --service-code ec2")

@@ -83,12 +83,12 @@ def survey(
         (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
     ]
     if sandbox:
-        stack_costs = [_of_sandbox(stack_cost) for stack_cost in stack_costs]
+        stack_costs = [_without_schedule(stack_cost) for stack_cost in stack_costs]
     stack_costs.sort(key=lambda stack_cost: (-(stack_cost.usd_per_hour or 0), stack_cost.region, stack_cost.name))
     return Surveyed(as_of=now, stacks=tuple(stack_costs), unanswered=tuple(failed), cluster=cluster)
 
 
-def _of_sandbox(cost: StackCost) -> StackCost:
+def _without_schedule(cost: StackCost) -> StackCost:
     """The cost of a stack in a sandbox, which does not run the guard's schedule."""
     note = cost.note.replace(UNREPORTED, "the sandbox does not run the guard")
     return replace(cost, down_command=f"{cost.down_command} --sandbox", note=note)
@@ -249,7 +249,7 @@ def _listed(session: Session, target: Target, variables: Mapping[str, str], stac
         groups = hyperpod.describe_cluster(session, variables[target.guard.variable]).groups
         return groups[WORKERS].current if WORKERS in groups else None
     tags = target.instance_tags
-    running = instances.of_cluster(session, tags.cluster, f"{tags.prefix}{variables['CLUSTER']}")
+    running = instances.cluster_instances(session, tags.cluster, f"{tags.prefix}{variables['CLUSTER']}")
     return sum(instance.tags.get(tags.role) == tags.node for instance in running)
 
 

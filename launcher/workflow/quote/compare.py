@@ -162,7 +162,7 @@ class Comparison(Opened[Priced]):
             run_h = self.trainium.hours.mid
             measured = not self.unmeasured
             return recommend(self.request, train, self.port, stack, run_h, measured=measured, terms=self._terms(train))
-        return self._of_one_side()
+        return self._one_side_verdict()
 
     def _missing(self) -> tuple[str, str]:
         """The side that cannot be had and decides so, with the reason; "" and "" where both or neither can be had."""
@@ -237,7 +237,7 @@ class Comparison(Opened[Priced]):
             return f"Trainium {lacking[0].message}"
         return "no Trainium candidate that fits the job has a price here"
 
-    def _of_one_side(self) -> Verdict:
+    def _one_side_verdict(self) -> Verdict:
         if self.gpu is not None:
             return one_sided(Choice.GPU, f"Train on GPUs: {self._without_trainium}.")
         if self.trainium is not None:

@@ -34,7 +34,7 @@ def existing_head_type(plan: Plan, session: Session) -> str | None:
     return next((head for head in heads if head is not None), None)
 
 
-def existing_way(plan: Plan, session: Session) -> NatMode | None:
+def existing_nat_mode(plan: Plan, session: Session) -> NatMode | None:
     """How the nodes of a plan's existing network reach the internet; None without one, or if clusters share it.
 
     Raises:

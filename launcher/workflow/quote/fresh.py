@@ -14,8 +14,8 @@ from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.units import number_of
+from launcher.planning.egress_choice import MODES
 from launcher.planning.nat import egress, obstacle
-from launcher.planning.ways_out import MODES
 from launcher.pricing.priced import Priced
 from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.commands import command

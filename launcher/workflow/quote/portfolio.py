@@ -59,9 +59,13 @@ class Member:
         if usd is None or self.choice is None:
             return None
         commitments = held_commitments([self.choice])
-        return _scale_usd(usd, self.times_a_month) if not commitments else self.beside(commitments[0].usd_per_month)
+        return (
+            _scale_usd(usd, self.times_a_month)
+            if not commitments
+            else self.with_commitment(commitments[0].usd_per_month)
+        )
 
-    def beside(self, held_usd: Decimal) -> UsdRange | None:
+    def with_commitment(self, held_usd: Decimal) -> UsdRange | None:
         """The monthly total with these dollars for its commitment instead of its compute."""
         if self.choice is None or self.choice.usd is None:
             return None
@@ -111,7 +115,10 @@ class Portfolio:
     def usd_per_month(self) -> UsdRange:
         """The total of the best options, with each commitment counted once; plans without an option are excluded."""
         tied = {name for commitment in self.commitments for name in commitment.plans}
-        months = [member.beside(Decimal(0)) if member.name in tied else member.usd_per_month for member in self.members]
+        months = [
+            member.with_commitment(Decimal(0)) if member.name in tied else member.usd_per_month
+            for member in self.members
+        ]
         committed = sum((commitment.usd_per_month for commitment in self.commitments), Decimal(0))
         return _total([*months, UsdRange(low=committed, mid=committed, high=committed)])
 

@@ -185,14 +185,14 @@ class _Makefile:
         return _MAKE_VARIABLE.sub(value, line)
 
 
-def _of_make(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:
+def _read_makefile(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:
     makefile = _Makefile(call.variables, known)
     for line in text.replace("\r", "").replace("\\\n", " ").split("\n"):
         makefile.read(line)
     return makefile.recipes, makefile.first
 
 
-def _of_just(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
+def _read_justfile(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
     values: dict[str, str] = {}
     parameters: dict[str, str] = {}
     recipes: dict[str, tuple[list[str], list[str]]] = {}
@@ -228,7 +228,7 @@ def _parameters(name: str, header: str, call: Call) -> dict[str, str]:
     return values
 
 
-def _of_task(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
+def _read_taskfile(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
     try:
         document = safe_yaml.loads(text)
     except safe_yaml.YamlError:
@@ -271,9 +271,9 @@ def _in_braces(line: str, values: Mapping[str, str]) -> str:
 
 
 _READERS: Mapping[str, Callable[[str, Call, Mapping[str, str]], _Recipes]] = {
-    "make": _of_make,
-    "gmake": _of_make,
-    "just": _of_just,
-    "task": _of_task,
-    "go-task": _of_task,
+    "make": _read_makefile,
+    "gmake": _read_makefile,
+    "just": _read_justfile,
+    "task": _read_taskfile,
+    "go-task": _read_taskfile,
 }

@@ -116,9 +116,9 @@ def started_programs(
     """
     walk = _Walk(root, known)
     for index, line in enumerate(setup):
-        for started in walk.of_text(line, f"run.setup[{index}]", walk.folder, 0):
+        for started in walk.walk_text(line, f"run.setup[{index}]", walk.folder, 0):
             walk.exported |= exported_by(started.program)
-    yield from walk.of_command(command, where)
+    yield from walk.walk_command(command, where)
 
 
 def first_missing(
@@ -134,7 +134,7 @@ def first_missing(
     walk = _Walk(root, known)
     for where, command in commands:
         walk.folder, walk.exported = PurePosixPath(), {}
-        for started in walk.of_command(command, where):
+        for started in walk.walk_command(command, where):
             if started.missing:
                 return started.program.where, started.missing
     return None
@@ -158,17 +158,17 @@ class _Walk:
         # Where the next command runs.
         self.folder = PurePosixPath()
 
-    def of_command(self, command: Sequence[str], where: str) -> Iterator[Started]:
+    def walk_command(self, command: Sequence[str], where: str) -> Iterator[Started]:
         """The programs of a command."""
         text = script_of_shell(command)
         if text is not None:
-            yield from self.of_text(text, where, self.folder, 0, arguments_of_shell(command))
+            yield from self.walk_text(text, where, self.folder, 0, arguments_of_shell(command))
             return
         self.read_variables(" ".join(command), self.folder)
         for program in programs_of(command, where):
-            yield from self.of_program(program, self.folder, 0)
+            yield from self.walk_program(program, self.folder, 0)
 
-    def of_text(
+    def walk_text(
         self, text: str, where: str, folder: PurePosixPath, depth: int, arguments: Sequence[str] | None = None
     ) -> Iterator[Started]:
         """The programs of a shell text; `arguments` are its own words, None if they are unknown."""
@@ -183,11 +183,11 @@ class _Walk:
                 if (*before, word) not in places:
                     places[*before, word] = self._entered(places[before], script_folder, word)
             place = places[program.entered]
-            yield from self.of_program(_with_own_folder(program, script_folder, place), place, depth)
+            yield from self.walk_program(_with_own_folder(program, script_folder, place), place, depth)
             if depth == 0 and program.name == "cd":
                 self.folder = self._entered(place, script_folder, " ".join(program.words[1:]))
 
-    def of_program(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+    def walk_program(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
         """A program, and what the shell script that it is or runs starts."""
         outer = self._condition
         self._condition = outer or program.condition
@@ -198,14 +198,14 @@ class _Walk:
         missing = self._missing(program, word, folder) if word and script is None else ""
         yield Started(program=program, folder=folder, script=script, missing=missing)
         if script is not None and script.is_shell:
-            yield from self._of_script(program, script, folder, depth)
+            yield from self._walk_script(program, script, folder, depth)
         elif program.name in RECIPES:
-            yield from self._of_recipe(program, folder, depth)
+            yield from self._walk_recipe(program, folder, depth)
         elif not _makes_no_script(program, word) or (program.name == "cd" and program.condition not in {"", "if"}):
             self._certain = False
         self._condition = outer
 
-    def _of_script(self, program: Program, script: Script, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+    def _walk_script(self, program: Program, script: Script, folder: PurePosixPath, depth: int) -> Iterator[Started]:
         """What a shell script starts."""
         word = script.word
         arguments = program.words[program.words.index(word) + 1 :]
@@ -216,10 +216,10 @@ class _Walk:
         text = script.head.decode("utf-8-sig", errors="replace").replace("\r", "")
         outer = self.exported
         self.exported = {**outer, **program.variables}
-        yield from self.of_text(text, script.name, folder, depth + 1, arguments)
+        yield from self.walk_text(text, script.name, folder, depth + 1, arguments)
         self.exported = outer
 
-    def _of_recipe(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+    def _walk_recipe(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
         """What the targets start that make, just or Task runs."""
         from launcher.workflow.quote.recipes import call_of, environment_files, recipe
 
@@ -241,7 +241,7 @@ class _Walk:
         lines = recipe(program.name, text, call, known)
         # make and Task may skip or write what a recipe names, and a setting of just changes its folder.
         self._certain = certain and program.name == "just" and lines != "" and _NOT_BESIDE_FILE.search(text) is None
-        yield from self.of_text(lines, script.name, folder, depth + 1)
+        yield from self.walk_text(lines, script.name, folder, depth + 1)
 
     def _with_included(self, text: str, folder: PurePosixPath, seen: frozenset[str] = frozenset()) -> str:
         """A file of recipes with those that it includes in their places, as far as the job's folder has them."""

@@ -25,7 +25,7 @@ from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.run.checkpoints import survey
 from launcher.workflow.run.checkpoints_transfer import writer
 from launcher.workflow.run.earlier_step import begin_text, earlier
-from launcher.workflow.run.status import running_beside
+from launcher.workflow.run.status import earlier_running_job
 
 _BUCKET = "BucketName"
 """The output of a checkpoint stack, which remains after its cluster is removed."""
@@ -160,7 +160,7 @@ def from_step_text(plan: Plan, context: DeployContext, step: int) -> str:
 
 def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | None:
     """The plan's newest job from this folder, if it waits or runs; reports a job whose state is unknown."""
-    state = running_beside(name, folder, context.environment, context.notify)
+    state = earlier_running_job(name, folder, context.environment, context.notify)
     if state is None or state.submission is None:
         return None
     return f"job {state.submission.job} of this plan, run {state.run}, is {state.status}"

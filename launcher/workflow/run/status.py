@@ -125,7 +125,9 @@ def run_state(
         return replace(last_state, status=UNKNOWN) if unknown else last_state
 
 
-def running_beside(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> RunState | None:
+def earlier_running_job(
+    name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify
+) -> RunState | None:
     """The newest run of a plan before `folder` whose job waits or runs; `notify` names a run that cannot be read."""
     for run in earlier_runs(name, folder):
         if not (run.path / "report.json").is_file():
@@ -148,7 +150,7 @@ def with_running_job(name: str, root: Path, environment: Mapping[str, str], noti
     A launch may submit a second job beside a running one; `notify` names the other job, or the ended one.
     """
     newest = with_job(name, root, notify, going_on=True)
-    other = running_beside(name, newest, environment, notify)
+    other = earlier_running_job(name, newest, environment, notify)
     if other is None or other.submission is None:
         return newest
     if run_state(name, newest, environment).status in GOING_ON:

@@ -175,8 +175,8 @@ class TestOtherLayouts:
         assert {*tag_superseded(policy)} == {60}
         policy.committed(retention.retained(whole(bucket, 1000, layout="megatron")))
         assert {*tag_superseded(policy)} == {500}
-        assert sorted(other_layout.step for other_layout in policy.of_other_layouts()) == [50, 100, 900]
-        assert policy.of_other_layouts() == []
+        assert sorted(other_layout.step for other_layout in policy.other_layouts()) == [50, 100, 900]
+        assert policy.other_layouts() == []
 
     def test_checkpoints_of_other_layout_do_not_count_among_kept(self, store, bucket):
         for step, layout in ((50, "megatron"), (60, "megatron"), (70, "hf"), (80, "hf")):
@@ -215,7 +215,7 @@ class TestOtherLayouts:
         bucket.write(commit_key(20), json.dumps(document).encode())
         policy = keeping(store, newest=whole(bucket, 30))
         assert tag_superseded(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
-        assert [layout.step for layout in policy.of_other_layouts()] == [20]
+        assert [layout.step for layout in policy.other_layouts()] == [20]
         surveyed = survey(objects)
         assert "later version" in surveyed[1].reason
         assert superseded(surveyed, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)

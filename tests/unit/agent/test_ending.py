@@ -35,7 +35,7 @@ def notice(source, **more):
     ],
 )
 def test_outcome_of_a_command_sets_event_exit_code_and_cause(expected, event, code, ended_by):
-    got = ending.of_command(expected)
+    got = ending.command_ending(expected)
     assert (got.event, got.exit_code, got.ended_by) == (event, code, ended_by)
 
 

@@ -36,7 +36,7 @@ def test_node_instances_have_id_address_and_host(ec2, session):
     run(ec2, "slipway-a", "system")
     run(ec2, "slipway-b", "workers")
     more = [{"Name": "tag:eks:nodegroup-name", "Values": ["workers"]}]
-    (found,) = instances.of_cluster(session, "eks:cluster-name", "slipway-a", more)
+    (found,) = instances.cluster_instances(session, "eks:cluster-name", "slipway-a", more)
     assert (found.id, found.address) == (wanted["InstanceId"], wanted["PrivateIpAddress"])
     assert found.host == wanted["PrivateDnsName"].partition(".")[0]
     assert found.launched_at == wanted["LaunchTime"]
@@ -49,9 +49,9 @@ def test_console_output_is_text(ec2, session):
 def test_ended_instance_is_not_listed_any_more(ec2, session):
     instance = run(ec2, "slipway-a", "workers")["InstanceId"]
     instances.reboot(session, instance)
-    assert len(instances.of_cluster(session, "eks:cluster-name", "slipway-a")) == 1
+    assert len(instances.cluster_instances(session, "eks:cluster-name", "slipway-a")) == 1
     instances.terminate(session, instance)
-    assert instances.of_cluster(session, "eks:cluster-name", "slipway-a") == ()
+    assert instances.cluster_instances(session, "eks:cluster-name", "slipway-a") == ()
 
 
 @pytest.mark.parametrize("call", [instances.reboot, instances.terminate, instances.console_output])

@@ -9,8 +9,8 @@ from launcher.agent.store.transfers import PART_BYTES
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
 from launcher.model.request import DataSource, RunSpec
-from launcher.planning import around
-from launcher.planning.around import read_gb_per_s, store_gb_per_s
+from launcher.planning import outside_command
+from launcher.planning.outside_command import read_gb_per_s, store_gb_per_s
 from launcher.planning.resolve import resolve_training
 from tests.plans import request_of
 
@@ -164,15 +164,15 @@ def test_small_types_download_at_baseline_bandwidth(name, gb_per_s):
 @pytest.mark.parametrize("nodes, gb_per_s", [(1, 1.0), (64, 1.0), (128, 0.7209), (512, 0.1802)])
 def test_many_nodes_share_read_limit_of_s3_prefix(nodes, gb_per_s):
     assert read_gb_per_s(load().instance_types["p5.48xlarge"], nodes) == pytest.approx(gb_per_s, rel=1e-3)
-    assert nodes * read_gb_per_s(None, nodes) * 1e9 / around.PART_BYTES <= 5_500 or nodes < 93
-    assert around.PART_BYTES == PART_BYTES
+    assert nodes * read_gb_per_s(None, nodes) * 1e9 / outside_command.PART_BYTES <= 5_500 or nodes < 93
+    assert outside_command.PART_BYTES == PART_BYTES
 
 
 def test_download_assumption_on_many_nodes_names_s3_limit():
     files = RunSpec(data=(DataSource(uri="s3://b/p", path="/data", gib=1000.0),))
     request = replace(request_of({"slipway": 1, "name": "p"}), run=files)
     facts = load().instance_types["p5.48xlarge"]
-    few, many = (around.around_assumptions(request, facts, nodes, 1)[0] for nodes in (8, 256))
+    few, many = (outside_command.outside_command_assumptions(request, facts, nodes, 1)[0] for nodes in (8, 256))
     assert "assumption, not measured" in few.source
     assert "S3's 5,500 reads/s" in many.source
     assert float(many.value) == pytest.approx(float(few.value) * 2.774, rel=0.01)

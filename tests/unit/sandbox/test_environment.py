@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 import launcher
-from launcher.sandbox.environment import of_machine, of_sandbox, without_aws
+from launcher.sandbox.environment import machine_environment, sandbox_environment, without_aws
 from launcher.sandbox.keys import AccessKey
 
 
@@ -41,15 +41,15 @@ class TestSandboxEnvironment:
             "SLIPWAY_SCRATCH": "/nvme",
             "LANG": "C",
         }
-        assert of_machine(callers | machines) == machines
+        assert machine_environment(callers | machines) == machines
 
     def test_emulated_machine_keeps_only_the_package_folders_of_the_sandbox(self, tmp_path):
         users, own = tmp_path / "src", Path(launcher.__file__).parents[1]
         users.mkdir()
-        assert of_machine({"PYTHONPATH": f"{users}:{own}:"}) == {"PYTHONPATH": str(own)}
+        assert machine_environment({"PYTHONPATH": f"{users}:{own}:"}) == {"PYTHONPATH": str(own)}
 
     def test_sandbox_environment_hides_profiles_and_has_separate_credentials(self):
-        variables = of_sandbox("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))
+        variables = sandbox_environment("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))
         assert variables["AWS_CONFIG_FILE"] == variables["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
         assert (
             variables["AWS_REGION"] == variables["AWS_DEFAULT_REGION"] == variables["CDK_DEFAULT_REGION"] == "us-west-2"

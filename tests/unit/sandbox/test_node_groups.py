@@ -55,7 +55,7 @@ def group(monkeypatch):
 
 
 def running(session):
-    return {found.id for found in instances.of_cluster(session, "eks:cluster-name", NAME)}
+    return {found.id for found in instances.cluster_instances(session, "eks:cluster-name", NAME)}
 
 
 def test_terminated_node_is_replaced(group):

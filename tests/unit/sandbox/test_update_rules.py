@@ -87,8 +87,8 @@ def refuse(problems):
 
 
 def grow_beyond_size(most):
-    around = pcs_request.Around(size="SMALL", max_instances=20, subnets=())
-    refuse(pcs_request._sizes({"minInstanceCount": 0, "maxInstanceCount": most}, around))
+    limits = pcs_request.ClusterLimits(size="SMALL", max_instances=20, subnets=())
+    refuse(pcs_request._sizes({"minInstanceCount": 0, "maxInstanceCount": most}, limits))
 
 
 def change_slurm(version):

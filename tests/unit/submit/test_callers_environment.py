@@ -169,7 +169,7 @@ class ProfileShell(LocalShell):
 
     def run(self, script, *, timeout_s=60.0):
         frame = Frame.fresh()
-        text = self._profile + frame.around(script)
+        text = self._profile + frame.wrap(script)
         done = subprocess.run(
             ["bash", "-s"], input=text, env=self.environment, capture_output=True, text=True, check=False
         )

@@ -103,5 +103,5 @@ def test_newest_event_gives_the_reason_for_missing_pods():
         {"reason": "FailedCreate", "lastTimestamp": "2026-11-22T06:00:00Z", "message": "exceeded quota: gpus"},
         {"reason": "Scheduled", "lastTimestamp": "2026-11-22T07:00:00Z", "message": "no matter"},
     ]
-    assert words.of_events(events) == "quota: exceeded quota: gpus"
-    assert words.of_events([]) == ""
+    assert words.newest_warning(events) == "quota: exceeded quota: gpus"
+    assert words.newest_warning([]) == ""

@@ -50,7 +50,7 @@ def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **sta
     ],
 )
 def test_failed_pod_has_a_reason(given, expected):
-    ending = jobs.of_pods([given])
+    ending = jobs.pod_failure_reason([given])
     assert expected in ending
     assert bool(expected) == bool(ending)
 
@@ -59,8 +59,8 @@ def test_last_failed_pod_gives_the_reason_and_evicted_pods_do_not():
     first = pod(ended(3, at="2026-11-22T05:00:00Z"), name="train-0")
     last = pod(ended(4, at="2026-11-22T06:00:00Z"), name="train-1")
     evicted = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
-    assert jobs.of_pods([evicted, last, first]) == "pod train-1: container c0 ended with exit 4"
-    assert jobs.of_job(BACKOFF, [evicted, last, first], []) == (
+    assert jobs.pod_failure_reason([evicted, last, first]) == "pod train-1: container c0 ended with exit 4"
+    assert jobs.job_failure_reason(BACKOFF, [evicted, last, first], []) == (
         "it failed more often than run.retries allows; pod train-1: container c0 ended with exit 4"
     )
 
@@ -70,13 +70,13 @@ def test_job_without_pods_gives_the_newest_event_or_an_unknown_reason():
         {"reason": reason, "lastTimestamp": at, "message": f"{reason} it", "involvedObject": {"name": "train-0"}}
         for reason, at in (("Evicted", "2026-11-22T05:00:00Z"), ("Killing", "2026-11-22T06:00:00Z"), ("Pulled", "9"))
     ]
-    assert jobs.of_job(BACKOFF, [], events).endswith("; pod train-0: Killing: Killing it")
-    assert jobs.of_job(BACKOFF, [], []).endswith("; no pod is left that shows the reason")
+    assert jobs.job_failure_reason(BACKOFF, [], events).endswith("; pod train-0: Killing: Killing it")
+    assert jobs.job_failure_reason(BACKOFF, [], []).endswith("; no pod is left that shows the reason")
     other = {"reason": "PyTorchJobFailed", "message": "PyTorchJob train is failed."}
-    assert jobs.of_job(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
+    assert jobs.job_failure_reason(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
     message = (
         "Container pytorch for pod default/train-0-dbe95 failed with exit code 78 matching FailJob rule at index 2"
     )
-    assert jobs.of_job({"reason": "PodFailurePolicy", "message": message}, [], []) == (
+    assert jobs.job_failure_reason({"reason": "PodFailurePolicy", "message": message}, [], []) == (
         f"a retry would not help: {message}"
     )

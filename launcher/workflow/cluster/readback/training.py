@@ -71,7 +71,7 @@ def _egress(reading: Reading) -> Egress | None:
     return egress(reading.plan.request, reading.plan.place, load().instance_types)
 
 
-def check_way_out(reading: Reading) -> None:
+def check_default_route(reading: Reading) -> None:
     """Check the default route of the nodes' subnet, and what it leads to."""
     checks, session, chosen = reading.checks, reading.session, _egress(reading)
     gateway_ids = reading.ids("AWS::EC2::NatGateway")
@@ -258,7 +258,7 @@ def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterSta
 _BELOW: Readers = (
     (vpc, ("AWS::EC2::VPC", "AWS::EC2::InternetGateway", "AWS::EC2::VPCGatewayAttachment")),
     (subnets, ("AWS::EC2::Subnet", "AWS::EC2::RouteTable", "AWS::EC2::SubnetRouteTableAssociation")),
-    (check_way_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Instance", "AWS::EC2::Route")),
+    (check_default_route, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Instance", "AWS::EC2::Route")),
     (endpoints, ("AWS::EC2::VPCEndpoint",)),
     (flow_log, ("AWS::EC2::FlowLog",)),
     (store.checkpoint_buckets, ("AWS::S3::Bucket", "AWS::S3::BucketPolicy")),
@@ -280,6 +280,6 @@ _BESIDE: Readers = (
 )
 
 
-def around(*readers: Reader) -> Readers:
+def stack_readers(*readers: Reader) -> Readers:
     """The readers of a target's stacks: for its own resources, the network and store, and the guardrails."""
     return (*_BELOW, *readers, *_BESIDE)

@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 from launcher.aws.session import Session
 from launcher.model.enums import NatMode
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.quote.existing_head import existing_way
+from launcher.workflow.quote.existing_head import existing_nat_mode
 from launcher.workflow.quote.fresh import Kept, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from tests.plans import request_of
@@ -48,7 +48,9 @@ def way_of(catalog):
                 stub.add_response("describe_stacks", {"Stacks": [stack]}, asked)
                 body = json.dumps({"Resources": {str(index): each for index, each in enumerate(resources)}})
                 stub.add_response("get_template", {"TemplateBody": body}, {**asked, "TemplateStage": "Original"})
-            way = existing_way(plan, Session(environment={}, region="us-east-1", clients={"cloudformation": client}))
+            way = existing_nat_mode(
+                plan, Session(environment={}, region="us-east-1", clients={"cloudformation": client})
+            )
             stub.assert_no_pending_responses()
         return way
 

@@ -3,8 +3,8 @@
 import pytest
 
 from launcher.model.enums import Egress, NatMode, PurchaseOption, TargetKind
+from launcher.planning.egress_choice import EgressOptions
 from launcher.planning.nat import interface_endpoints
-from launcher.planning.ways_out import WaysOut
 from launcher.targets.registry import target_of
 from tests.plans import request_of
 
@@ -20,7 +20,7 @@ def way_of(catalog):
         train = keys.pop("train", {"hours": hours})
         target = {"region": region, "instance_type": instance_type}
         data = {"slipway": 1, "name": "n", "workload": {"train": train} if train else {}, "target": target, **keys}
-        return WaysOut(request_of(data), catalog).of(catalog.instance_types[instance_type], nodes, hours)
+        return EgressOptions(request_of(data), catalog).on_nodes(catalog.instance_types[instance_type], nodes, hours)
 
     return make
 

@@ -23,7 +23,7 @@ from launcher.planning.fetching import (
     own_fetch_h,
     shared_fetch_h,
 )
-from launcher.planning.nat import MOST_PUBLIC_NODES, able_ways, egress, interface_endpoints
+from launcher.planning.nat import MOST_PUBLIC_NODES, egress, interface_endpoints, possible_egress
 from launcher.targets.registry import target_of
 
 MODES = {
@@ -50,7 +50,7 @@ class _Prices(NamedTuple):
     endpoint: float
 
 
-class WaysOut:
+class EgressOptions:
     """The ways of one request, with the list prices of the plan's region; of us-east-1 if the plan names no region."""
 
     def __init__(self, request: PlanRequest, catalog: Catalog) -> None:
@@ -60,9 +60,9 @@ class WaysOut:
         self._able: dict[tuple[TargetKind, bool, bool, bool], tuple[tuple[Egress, ...], Egress | None]] = {}
         self._rates: dict[tuple[str, bool], float | None] = {}
 
-    def of(self, facts: InstanceType, nodes: int, hours: float) -> "WayOut":
+    def on_nodes(self, facts: InstanceType, nodes: int, hours: float) -> "NodesEgress":
         """The ways for a number of nodes of a type that run a job for some hours."""
-        return WayOut(self, facts, nodes, hours)
+        return NodesEgress(self, facts, nodes, hours)
 
     def able(self, kind: TargetKind, facts: InstanceType, nodes: int) -> tuple[tuple[Egress, ...], Egress | None]:
         """The ways that work on a target, and the one that a plan has there without a value of `network.nat`."""
@@ -77,7 +77,7 @@ class WaysOut:
                 option=PurchaseOption.ON_DEMAND,
             )
             instances = self.catalog.instance_types
-            self._able[key] = able_ways(self.request, place, instances), egress(self.request, place, instances)
+            self._able[key] = possible_egress(self.request, place, instances), egress(self.request, place, instances)
         return self._able[key]
 
     @cached_property
@@ -127,12 +127,12 @@ class WaysOut:
             yield selector.row(Key(SPOT, instance_type, region, zone or ""))
 
 
-class WayOut:
+class NodesEgress:
     """The ways for a number of nodes of one type; the cheapest is computed once for each target and market."""
 
     __slots__ = ("_all", "_chosen", "_facts", "_fetch_h", "_hours", "_nodes")
 
-    def __init__(self, ways: WaysOut, facts: InstanceType, nodes: int, hours: float) -> None:
+    def __init__(self, ways: EgressOptions, facts: InstanceType, nodes: int, hours: float) -> None:
         self._all, self._facts, self._nodes, self._hours = ways, facts, nodes, hours
         self._chosen: dict[tuple[TargetKind, bool], Egress | None] = {}
         self._fetch_h: dict[Egress | None, Range | None] = {}
@@ -155,10 +155,10 @@ class WayOut:
         chosen = self.chosen(kind, option)
         return None if chosen is None or chosen is planned else MODES[chosen]
 
-    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "WayOut":
+    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "NodesEgress":
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         able, planned = self._all.able(kind, self._facts, self._nodes)
-        ways = WayOut(self._all, self._facts, self._nodes, self._hours)
+        ways = NodesEgress(self._all, self._facts, self._nodes, self._hours)
         ways._chosen[kind, option is PurchaseOption.SPOT] = next((way for way in able if MODES[way] is nat), planned)
         return ways
 

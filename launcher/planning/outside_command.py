@@ -26,12 +26,12 @@ def read_gb_per_s(facts: InstanceType | None, nodes: int) -> float:
     return min(store_gb_per_s(facts), S3_READS_PER_S * PART_BYTES / 1e9 / nodes)
 
 
-def hours_around(request: PlanRequest, facts: InstanceType | None, nodes: int) -> float:
+def hours_outside_command(request: PlanRequest, facts: InstanceType | None, nodes: int) -> float:
     """Hours of all nodes outside the command: data download, the steps around the command, and output upload."""
     return _data_h(request, facts, nodes) + _steps_h(request) + _outputs_h(request, facts)
 
 
-def around_assumptions(
+def outside_command_assumptions(
     request: PlanRequest, facts: InstanceType | None, nodes: int, kept_months: float
 ) -> tuple[Assumption, ...]:
     """The assumptions behind these hours and the stored outputs.
