@@ -264,7 +264,7 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise UnreadableInputError(
-                f"{path} is not valid TOML: {safe_yaml.shortened(str(problem))}", hint="correct that place"
+                f"{path} is not valid TOML: {safe_yaml.shorten_words(str(problem))}", hint="correct that place"
             ) from problem
     else:
         node, data = _parse_text(text, str(path), partial=True)
@@ -291,7 +291,7 @@ def _refuse_wrong(layer: Layer, reader: PlanReader, name: str) -> None:
 def _parse_text(text: str, name: str, *, partial: bool = False) -> tuple[yaml.Node | None, dict[Any, Any]]:
     """The node and the mapping of a plan's text; a part of a plan may be empty."""
     try:
-        node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
+        node, data = safe_yaml.parse_yaml(text, _UniqueKeyLoader, _refuse_merge_keys)
     except safe_yaml.YamlError as problem:
         language = "JSON" if name.endswith(".json") else "YAML"
         message = f"{name} is not valid {language}: {problem}"
@@ -359,7 +359,7 @@ def _placed_in(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings on a file with the line and column of their paths, where the file can be read again."""
     try:
         text = read_regular(path, MAX_BYTES).decode("utf-8-sig")
-        node, data = (None, None) if path.suffix == ".toml" else safe_yaml.parsed(text, _UniqueKeyLoader)
+        node, data = (None, None) if path.suffix == ".toml" else safe_yaml.parse_yaml(text, _UniqueKeyLoader)
     except (OSError, ValueError):
         return tuple(findings)
     saved = isinstance(data, dict) and data.get("schema") == SAVED

@@ -352,7 +352,7 @@ def typed_places(settings: tuple[str, ...]) -> dict[str, Place]:
     for setting in settings:
         name, _, value = setting.partition("=")
         try:
-            key, node = full_key(name.strip()), safe_yaml.parsed(value)[0]
+            key, node = full_key(name.strip()), safe_yaml.parse_yaml(value)[0]
         except (UnreadableInputError, safe_yaml.YamlError):
             continue
         places |= {} if node is None else {key: Place(0, 0, node)}

@@ -23,7 +23,7 @@ from launcher.model.ec2 import GROUP_OUTPUT
 from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.rendering.cluster import cluster_name
@@ -108,7 +108,7 @@ class InstancesStack(ClusterStack):
             image=plan.request.run.image,
             path=OWN_PATH,
             in_store=[*store_statements(store, compile_cache=compiles), tidy],
-            reached=reached(plan.request),
+            reached=reached_locations(plan.request),
         )
         return ClusterNames(
             subnet_id=network.subnet_id,

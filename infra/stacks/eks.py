@@ -22,7 +22,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.eks import NAMESPACES, SYSTEM, WORKERS
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.planning.addresses import control_ranges, ranges
 from launcher.planning.networks import control_zones
@@ -172,7 +172,7 @@ def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: Cluster
         image=None,
         path=OWN_PATH,
         in_store=pod_statements(network.store, compile_cache=compiles, owner=owner),
-        reached=reached(plan.request),
+        reached=reached_locations(plan.request),
         conditions={"StringEquals": {ACCOUNT_KEY: plan.name}},
     )
     named = plan.request.security.roles.pods

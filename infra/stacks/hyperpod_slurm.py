@@ -20,7 +20,7 @@ from launcher.catalog import safe_yaml
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import nodes_namespace
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -79,7 +79,7 @@ class HyperPodStack(ClusterStack):
             compile_cache=keeps_compiled_programs(instances[plan.place.instance_type]),
             image=plan.request.run.image,
             path=OWN_PATH,
-            reached=reached(plan.request),
+            reached=reached_locations(plan.request),
         )
         role = HyperPodRole(
             self,

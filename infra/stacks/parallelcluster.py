@@ -28,7 +28,7 @@ from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -138,7 +138,7 @@ class TrainingStack(ClusterStack):
             compile_cache=any(keeps_compiled_programs(type_) for type_ in types),
             image=plan.request.run.image,
             starts_machines=True,
-            reached=reached(plan.request),
+            reached=reached_locations(plan.request),
             reports_as=plan.cluster_name,
         )
         return ClusterNames(

@@ -27,7 +27,7 @@ from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.monitoring import nodes_namespace
 from launcher.model.pcs import GROUP_TAG, IMAGE_PARAMETER, LOGIN
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
@@ -162,7 +162,7 @@ class PcsStack(ClusterStack):
             compile_cache=any(keeps_compiled_programs(type_) for type_ in types),
             image=plan.request.run.image,
             path=OWN_PATH,
-            reached=reached(plan.request),
+            reached=reached_locations(plan.request),
         )
         return ClusterNames(
             subnet_id=network.subnet_id,

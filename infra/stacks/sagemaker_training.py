@@ -20,7 +20,7 @@ from infra.parts.outputs import add_output
 from infra.parts.vpc_access import vpc_statements
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.monitoring import JOURNAL_FOLDER
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.tags import CLUSTER_TAG
 from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 from launcher.rendering.cluster import cluster_name
@@ -121,7 +121,7 @@ class TrainingJobsStack(ClusterStack):
             image=image_of(plan, facts),
             path=OWN_PATH,
             in_store=[*store_statements(store, compile_cache=compiles), tidy],
-            reached=reached(plan.request),
+            reached=reached_locations(plan.request),
             # Local disks are encrypted by their hardware; other volumes get the key (VolumeKmsKeyId).
             lends_key=not facts.nvme_gb,
         )

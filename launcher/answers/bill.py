@@ -37,13 +37,17 @@ def answer(billed: BilledRun) -> list[str]:
     share = f", {change / billed.quoted_usd:+.1%}" if billed.quoted_usd else ""
     spread = ", fees spread over what they pay for" if billed.upfront is Upfront.SPREAD else ""
     quoted = words.dollars(billed.quoted_usd)
-    first = f"Billed ${words.dollars(billed.usd)}, quoted ${quoted}: {signed(change)}{share} ({billed.source}{spread})."
+    first = (
+        f"Billed ${words.dollars(billed.usd)}, quoted ${quoted}: {signed_usd(change)}{share} ({billed.source}{spread})."
+    )
     sentences = [first, *missing]
     moved = _moved(billed)
     if moved:
         sentences.append(moved)
     if billed.credits_usd or billed.tax_usd:
-        sentences.append(f"Beside it credits of {signed(billed.credits_usd)} and taxes of {signed(billed.tax_usd)}.")
+        sentences.append(
+            f"Beside it credits of {signed_usd(billed.credits_usd)} and taxes of {signed_usd(billed.tax_usd)}."
+        )
     if billed.final is False:
         sentences.append("These rows are estimates of AWS's until the month's invoice.")
     return sentences
@@ -56,18 +60,18 @@ def _moved(billed: BilledRun) -> str:
     rest = (
         billed.usd - billed.quoted_usd - quantity - rate - billed.unquoted_usd if billed.usd is not None else Decimal(0)
     )
-    parts = [f"{signed(quantity)} for other quantities", f"{signed(rate)} for other rates"]
-    parts += [f"{signed(billed.unquoted_usd)} in no line of the quote"] * bool(billed.unquoted)
+    parts = [f"{signed_usd(quantity)} for other quantities", f"{signed_usd(rate)} for other rates"]
+    parts += [f"{signed_usd(billed.unquoted_usd)} in no line of the quote"] * bool(billed.unquoted)
     if abs(rest) >= SMALL:
         why = "lines without a price" if unpriced else "lines that can only be compared in dollars"
-        parts.append(f"{signed(rest)} in {why}")
+        parts.append(f"{signed_usd(rest)} in {why}")
     return f"Of that {', '.join(parts)}."
 
 
-def signed(amount: Decimal) -> str:
+def signed_usd(amount: Decimal) -> str:
     """A change in dollars.
 
-    >>> signed(Decimal("12.5")), signed(Decimal("-1234.4")), signed(Decimal("0.001"))
+    >>> signed_usd(Decimal("12.5")), signed_usd(Decimal("-1234.4")), signed_usd(Decimal("0.001"))
     ('+$12.50', '-$1,234', '$0')
     """
     if abs(amount) < SMALL:
@@ -78,7 +82,7 @@ def signed(amount: Decimal) -> str:
 def _table(billed: BilledRun, width: int) -> list[str]:
     cut = NAME if width < NARROW else None
     columns: list[Column[tuple[str, ...]]] = [
-        Column("line", lambda row: words.shortened(row[0], cut), shrinks=True),
+        Column("line", lambda row: words.shorten(row[0], cut), shrinks=True),
         Column("quoted", itemgetter(1), "point", yields=2),
         Column("billed", itemgetter(2), "point", yields=3),
         Column("unit", itemgetter(3), yields=4),

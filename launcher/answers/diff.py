@@ -72,9 +72,8 @@ def headline(difference: PlansDiff) -> str:
         if difference.looked_at > len(difference.plans)
         else f"{plans} changed"
     )
-    return (
-        f"{signed(difference.usd_change)}{percent} from {_short(difference.old)} to {_short(difference.new)}; {count}."
-    )
+    change = f"{signed_usd(difference.usd_change)}{percent}"
+    return f"{change} from {_short(difference.old)} to {_short(difference.new)}; {count}."
 
 
 def _short(name: str) -> str:
@@ -86,10 +85,10 @@ def _short(name: str) -> str:
     return name[:10] if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else name
 
 
-def signed(usd: Decimal) -> str:
+def signed_usd(usd: Decimal) -> str:
     """Dollars with their sign.
 
-    >>> signed(Decimal("12.35")), signed(Decimal("-1234")), signed(Decimal(0))
+    >>> signed_usd(Decimal("12.35")), signed_usd(Decimal("-1234")), signed_usd(Decimal(0))
     ('+$12.35', '-$1,234', '$0.00')
     """
     sign = "+" if usd > 0 else "-" if usd < 0 else ""
@@ -100,7 +99,7 @@ def _totals(plan: PlanDiff) -> list[str]:
     both = plan.old_usd is not None and plan.new_usd is not None
     percent = f" {float(plan.usd_change / plan.old_usd * 100):+.1f} %" if both and plan.old_usd else ""
     unknown = plan.unknown_now or (plan.new_usd is None and plan.old_usd is None)
-    change = "unknown" if unknown else f"{signed(plan.usd_change)}{percent}"
+    change = "unknown" if unknown else f"{signed_usd(plan.usd_change)}{percent}"
     return [_usd(plan.old_usd), _usd(plan.new_usd), change]
 
 

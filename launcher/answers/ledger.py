@@ -15,7 +15,7 @@ from launcher.model.ledger import (
     LedgerEntry,
     LedgerTotal,
     ReservationUse,
-    grouped,
+    group_totals,
     reservations,
     total,
 )
@@ -87,7 +87,7 @@ def document(ledger: Ledger, by: Grouping | None = None) -> Json:
             total=total(ledger.entries),
             reservations=reservations(ledger.entries),
             unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in ledger.unread),
-            groups=None if by is None else grouped(ledger.entries, by),
+            groups=None if by is None else group_totals(ledger.entries, by),
         )
     )
 
@@ -126,7 +126,7 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
         lines = ["", *(piece for text in answer(total(ledger.entries)) for piece in wrapped(f"  {text}", width)), ""]
         shown = ledger.entries if everything else ledger.entries[:SHOWN]
         lines += (
-            render(group_columns(by), grouped(ledger.entries, by), width)
+            render(group_columns(by), group_totals(ledger.entries, by), width)
             if by is not None
             else render(RUNS, shown, width)
         )
@@ -180,7 +180,7 @@ def _quoted_text(entry: LedgerEntry) -> str:
     return f"{text}/month" if entry.monthly else text
 
 
-def ended(entry: LedgerEntry) -> str:
+def ending_text(entry: LedgerEntry) -> str:
     """How a run ended; of a failed run also why, if that was not the job's command."""
     words_of_end = [entry.status.replace("-", " ")]
     if entry.status == RunStatus.FAILED and entry.ended_by in _NOT_OF_THE_COMMAND:
@@ -217,7 +217,7 @@ def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
 RUNS: Sequence[Column[LedgerEntry]] = (
     Column("run", lambda entry: entry.name),
     Column("began (UTC)", lambda entry: f"{entry.started_at:%Y-%m-%d %H:%M}", yields=1),
-    Column("how it ended", ended),
+    Column("how it ended", ending_text),
     Column("instances", run_instances, yields=3),
     hours("hours", lambda entry: entry.hours, "–"),
     Column("quoted $", _quoted_text, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),

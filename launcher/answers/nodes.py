@@ -115,7 +115,7 @@ def page(listed: ListedNodes, width: int) -> list[str]:
     lines += _table(listed, width)
     for number, node in enumerate(listed.nodes):
         lines += [piece for text in _notes(number, node) for piece in wrapped(text, width, 4)]
-        lines += [words.shortened(f"     | {line}", width) for line in node.boot]
+        lines += [words.shorten(f"     | {line}", width) for line in node.boot]
     lines += straggler_lines(listed.name, listed.stragglers, width, replaceable=not target_of(listed.target).managed)
     return [*lines, *_next(listed)]
 

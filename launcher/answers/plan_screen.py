@@ -54,7 +54,7 @@ def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], li
     title, last = wrapped(f"  {headline(priced)}", width), _last(priced, width, called=called)
     refusals, notes = _notes(priced)
     notes = notes[: max(0, MAX_NOTES - len(refusals))]
-    allowed, others = selected(priced)
+    allowed, others = shown_ranks(priced)
     cells: dict[int, Cells] = {}
     lines: list[str] = []
     groups: list[Group] = []
@@ -99,7 +99,7 @@ def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], 
     return section_lines([(title, [cells[rank] for rank in ranks]) for title, ranks in groups], NUMBERS, width)
 
 
-def selected(priced: Priced) -> tuple[list[int], list[int]]:
+def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
     """The ranks that differ in kind: those that can be launched now, and the refused ones that are cheaper than these.
 
     Of each section first the cheapest of all, then the cheapest of each purchase option and of each family of
@@ -263,7 +263,7 @@ def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     said = [text for text in (many, counted, price_dates(priced.candidates)) if text]
     lines = wrapped(f"  {' '.join(said)}", width)
     commands = [command_for(priced, "quote", 1)]
-    refused = selected(priced)[1]
+    refused = shown_ranks(priced)[1]
     if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
         commands.insert(0, refresh_command(priced))
     text = f"  next: {'; '.join(commands)}"

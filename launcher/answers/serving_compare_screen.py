@@ -5,7 +5,7 @@ from decimal import Decimal
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.row_sections import Cells, section_lines
-from launcher.answers.serving_table import how, per_million, used
+from launcher.answers.serving_table import how, per_million, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
@@ -74,7 +74,7 @@ def _cells(name: str, quote: Quote) -> Cells:
         "" if usd is None else f"{'~' if quote.derived_lines else ''}${words.dollars(usd.mid)}",
         "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",
         "" if million is None else f"${words.dollars(million)}",
-        used(quote.serving),
+        utilisation_text(quote.serving),
     )
 
 

@@ -3,10 +3,10 @@
 from launcher.answers import words
 from launcher.answers.headline import unpriced_answer
 from launcher.answers.lines import finding_line, wrapped
-from launcher.answers.plan_screen import refused_title, selected
+from launcher.answers.plan_screen import refused_title, shown_ranks
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
-from launcher.answers.serving_table import headline, how, million_title, per_million, used
+from launcher.answers.serving_table import headline, how, million_title, per_million, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
@@ -43,7 +43,7 @@ def _sections(priced: Priced, width: int) -> list[str]:
 
 def ranks_by_standing(priced: Priced) -> tuple[list[int], list[int]]:
     """The ranks that can be used now, Bedrock and instances among them, and the refused ones that are cheaper."""
-    allowed, refused = selected(priced)
+    allowed, refused = shown_ranks(priced)
     return sorted(allowed[:MAX_ALLOWED]), sorted(refused[:MAX_CHEAPER])
 
 
@@ -61,7 +61,7 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
         "" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}",
         "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",
         _million(quoted),
-        used(quoted.serving),
+        utilisation_text(quoted.serving),
     )
 
 

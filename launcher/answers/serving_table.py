@@ -134,7 +134,7 @@ def table(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
             lambda row: words.dollars(per_million(row[1].serving), ""),
             "point",
         ),
-        Column("used", lambda row: used(row[1].serving), "right"),
+        Column("used", lambda row: utilisation_text(row[1].serving), "right"),
         Column(
             "first ms", lambda row: _milliseconds(row[1].serving.ttft_ms if row[1].serving else None), "right", yields=2
         ),
@@ -157,7 +157,7 @@ def per_million(outlook: ServingOutlook | None) -> Decimal | None:
     return None if outlook is None else outlook.usd_per_million_output_tokens or outlook.usd_per_million_tokens
 
 
-def used(outlook: ServingOutlook | None) -> str:
+def utilisation_text(outlook: ServingOutlook | None) -> str:
     """The share of the instances' hours that is used."""
     return "" if outlook is None or outlook.utilisation is None else f"{outlook.utilisation:.0%}"
 

@@ -164,7 +164,7 @@ def _state_lines(state: RunState) -> tuple[str, ...]:
             *_standing(state),
         )
     if state.status == KILLED:
-        return tuple(f"  {line}" for line in _killed(state))
+        return tuple(f"  {line}" for line in _killed_lines(state))
     if state.status in (NOT_SUBMITTED, *ENDED_EARLY) and state.stacks:
         return _standing(state)
     return _without_job(state)
@@ -213,7 +213,7 @@ def _stacks(state: RunState) -> str:
     return f": {', '.join(f'{name} {states[name]}' for name in state.stacks)}"
 
 
-def _killed(state: RunState) -> tuple[str, ...]:
+def _killed_lines(state: RunState) -> tuple[str, ...]:
     known = f"its command was killed before a job was submitted; run folder {state.run}"
     if state.report is not None and state.report.simulated:
         if state.stack_states is None:

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from launcher.answers import words
-from launcher.answers.bill import signed
+from launcher.answers.bill import signed_usd
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.units import number_of
@@ -51,4 +51,4 @@ def _table(verification: Verification, width: int) -> list[str]:
 
 
 def _change(difference: Decimal | None) -> str:
-    return "" if difference is None or abs(difference) < SMALL else signed(difference)
+    return "" if difference is None or abs(difference) < SMALL else signed_usd(difference)

@@ -56,7 +56,7 @@ def first_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
 
 
-def shortened(text: str, most: int | None) -> str:
+def shorten(text: str, most: int | None) -> str:
     """A text cut to `most` characters; None leaves it complete."""
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 

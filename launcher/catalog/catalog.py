@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from launcher.catalog import facts
 from launcher.catalog.bill import EVERYWHERE, newer_rows, price_item
-from launcher.catalog.derived_items import ANCHOR, derived
+from launcher.catalog.derived_items import ANCHOR, derive_price
 from launcher.catalog.market import InterruptionBand, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
@@ -282,7 +282,7 @@ class Catalog:
     def _derived_item(self, item: str, region: str) -> Price | None:
         service = f"{item.partition('.')[0]}."
         others = [name for name in self._items if name != item and name.startswith(service)]
-        return derived(self._known_item(item), map(self._known_item, others), region)
+        return derive_price(self._known_item(item), map(self._known_item, others), region)
 
     @cached_property
     def _items(self) -> Mapping[str, tuple[str, ...]]:
@@ -323,7 +323,7 @@ class Catalog:
                 price = self.on_demand(name, place)
                 if isinstance(price, Price):
                     sizes.setdefault(name, {})[place] = price
-        return derived(sizes.pop(instance_type, {}), sizes.values(), region)
+        return derive_price(sizes.pop(instance_type, {}), sizes.values(), region)
 
     def transfer(self, origin: str, destination: str) -> Price | Unpriced:
         """The price of a GB sent from one region to another; a price for the pair takes precedence."""

@@ -16,7 +16,7 @@ ANCHOR = "us-east-1"
 DIGITS = Decimal("1e-8")
 
 
-def derived(prices: Mapping[str, Price], siblings: Iterable[Mapping[str, Price]], region: str) -> Price | None:
+def derive_price(prices: Mapping[str, Price], siblings: Iterable[Mapping[str, Price]], region: str) -> Price | None:
     """The price of an item in a region without one; None if no region has a price.
 
     Args:

@@ -285,7 +285,7 @@ def jumps(before: Mapping[Key, KnownPrice], rates: Iterable[FetchedPrice]) -> tu
     return tuple(moves)
 
 
-def vanished(before: Mapping[Key, KnownPrice], current: Answer) -> tuple[Move, ...]:
+def vanished_prices(before: Mapping[Key, KnownPrice], current: Answer) -> tuple[Move, ...]:
     """The known prices that are missing in a complete answer; a refused price is not missing."""
     seen_keys = {rate.key for rate in current.rates} | {refusal.key for refusal in current.refusals}
     return tuple(

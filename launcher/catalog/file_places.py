@@ -106,12 +106,12 @@ def as_written(finding: Finding, places: Mapping[str, Place]) -> Finding:
             continue
         name = text.removeprefix(ML)
         if own and name != text:
-            changed = _replaced(message, name, text)
+            changed = _replace_number(message, name, text)
             hint = _TYPE.sub(rf"{ML}\g<0>", hint) if changed != message else hint
             message = changed
         elif own or _ODD_NUMBER.fullmatch(text):
-            for shown in _shown(text):
-                message = _replaced(message, shown, text)
+            for shown in _shown_numbers(text):
+                message = _replace_number(message, shown, text)
     return replace(finding, message=message, hint=hint)
 
 
@@ -120,10 +120,15 @@ def _text_of(place: Place) -> str | None:
     return text or None
 
 
-def _shown(text: str) -> set[str]:
+def _shown_numbers(text: str) -> set[str]:
     """How messages show the number that a file's text is; empty if the text is no number.
 
-    >>> sorted(_shown("0x400")), sorted(_shown("3.10")), sorted(_shown("1_000")), _shown("yes")
+    >>> (
+    ...     sorted(_shown_numbers("0x400")),
+    ...     sorted(_shown_numbers("3.10")),
+    ...     sorted(_shown_numbers("1_000")),
+    ...     _shown_numbers("yes"),
+    ... )
     (['1,024', '1024'], ['3.1'], ['1,000', '1000'], set())
     """
     try:
@@ -135,5 +140,5 @@ def _shown(text: str) -> set[str]:
     return {form for form in (str(value), f"{value:,}", f"{value:g}") if form != text}
 
 
-def _replaced(message: str, shown: str, text: str) -> str:
+def _replace_number(message: str, shown: str, text: str) -> str:
     return re.sub(rf"(?<![\w.,-]){re.escape(shown)}(?![\w-]|[.,]\w)", lambda _: text, message)

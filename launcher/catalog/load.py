@@ -31,12 +31,12 @@ def load(*, prices_as_of: date | None = None, overlay: Path | None = None, today
             `today`.
     """
     if overlay is None or not overlay.exists():
-        return _shipped(tables.SNAPSHOT, prices_as_of)
+        return _load_shipped(tables.SNAPSHOT, prices_as_of)
     return Catalog(Store(overlay, today), prices_as_of=prices_as_of)
 
 
 @lru_cache(maxsize=MAX_DAYS)
-def _shipped(folder: Path, prices_as_of: date | None) -> Catalog:
+def _load_shipped(folder: Path, prices_as_of: date | None) -> Catalog:
     return Catalog(_store(folder), prices_as_of=prices_as_of)
 
 

@@ -28,7 +28,9 @@ _MOVES = (tables.SPOT, tables.SPOT_RANGES)
 _Bounds = dict[tuple[str, str], tuple[Decimal, Decimal]]
 
 
-def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequence[str]]) -> Iterator[list[str]]:
+def mark_implausible(
+    table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequence[str]]
+) -> Iterator[list[str]]:
     """The rows of a cache; implausible rows are marked as unverified, with the reason in their note.
 
     `shipped` rows are trusted; `cached` ones were read by `tables.read_checked`.

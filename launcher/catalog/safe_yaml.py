@@ -37,7 +37,7 @@ def text_of(node: yaml.Node) -> str:
     return str(yaml.serialize(node, width=math.inf, allow_unicode=True)).strip()
 
 
-def shortened(message: str) -> str:
+def shorten_words(message: str) -> str:
     """A parser's message with at most 20 characters of each word that it quotes from its text."""
     return _QUOTED.sub(_SHORTENED, message)
 
@@ -52,7 +52,7 @@ def loads(text: str) -> Any:
     Raises:
         YamlError: the text is no YAML, or exceeds the bounds.
     """
-    return parsed(text)[1]
+    return parse_yaml(text)[1]
 
 
 def dumps(data: Any) -> str:
@@ -65,7 +65,7 @@ def documents(text: str) -> list[Any]:
     return [value for _, value in _read(text, yaml.SafeLoader, lambda _: None)]
 
 
-def parsed(
+def parse_yaml(
     text: str,
     loader: type[yaml.SafeLoader] = yaml.SafeLoader,
     check: Callable[[yaml.Node], None] = lambda _: None,
@@ -143,9 +143,9 @@ def _problem_text(problem: BaseException) -> str:
     if isinstance(problem, RecursionError):
         return f"more than {MAX_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):
-        return f"a value that its tag does not allow: {shortened(str(problem))}"
+        return f"a value that its tag does not allow: {shorten_words(str(problem))}"
     message = getattr(problem, "problem", None) or str(problem).splitlines()[0]
-    message = shortened(str(message))
+    message = shorten_words(str(message))
     return f"{_at(getattr(problem, 'problem_mark', None))}{message}"
 
 

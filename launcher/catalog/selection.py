@@ -41,7 +41,7 @@ def newest(
     return max(able, key=lambda row: (row.as_of, row.basis == LISTED, float(usd(row))))
 
 
-def unverified(rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str) -> AnyRow | None:
+def newest_unverified(rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], until: str) -> AnyRow | None:
     """The newest row that may be shown but prices nothing."""
     return newest(rows, usd, until, frozenset((Basis.UNVERIFIED.value,)))
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from launcher.catalog.market import market_of
-from launcher.catalog.selection import PRICING, newest, unverified
+from launcher.catalog.selection import PRICING, newest, newest_unverified
 from launcher.catalog.store import Row, Store, TermRow, Zoned
 from launcher.model.enums import Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 
@@ -102,7 +102,7 @@ class RowSelector:
 
     def unverified(self, key: Key) -> Row | None:
         """The newest row that may be shown next to a price but is none."""
-        return unverified(self.rows(key), usd_of, self.until)
+        return newest_unverified(self.rows(key), usd_of, self.until)
 
     def contradiction(self, key: Key) -> Row | None:
         """An unverified row that is newer than the pricing row; rows without a region apply to all regions."""
@@ -116,7 +116,7 @@ class RowSelector:
         # Of spot a word on any zone speaks for a region, and one on the region for each of its zones.
         near = self._region(key) if key.kind == SPOT else ()
         near = [row for row in near if not (row.zone and key.zone)]
-        unverified_price = unverified([*self.rows(key), *near, *everywhere], usd_of, self.until)
+        unverified_price = newest_unverified([*self.rows(key), *near, *everywhere], usd_of, self.until)
         return (
             unverified_price
             if priced is not None and unverified_price is not None and unverified_price.as_of > priced.as_of
@@ -153,7 +153,7 @@ class RowSelector:
             if row.zone == key.detail:
                 yield row
             elif row.basis in PRICING and APART not in (row.zone, key.detail):
-                yield _derived(row, f"the rate of {row.zone}, which is billed alike")
+                yield _as_derived(row, f"the rate of {row.zone}, which is billed alike")
 
     def _terms(self, key: Key) -> list[Row]:
         index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans
@@ -198,7 +198,7 @@ def _rows_of_other_zones(rows: Sequence[Row], zone: str) -> Iterator[Row]:
     why = "a price of the region, newer than the zone's own" if zone else "the dearest zone's of the day"
     for row in rows:
         if bool(row.zone) is not bool(zone) and row.basis in PRICING:
-            yield _derived(row, why)
+            yield _as_derived(row, why)
 
 
 def usd_of(row: Row) -> str:
@@ -206,6 +206,6 @@ def usd_of(row: Row) -> str:
     return row.usd
 
 
-def _derived(row: Row, why: str) -> Row:
+def _as_derived(row: Row, why: str) -> Row:
     """A row that was read for one item, as the price of another."""
     return Row(row.zone, row.usd, row.as_of, DERIVED, row.source, f"{row.note}; {why}" if row.note else why)

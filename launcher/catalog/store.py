@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from launcher.catalog import tables
-from launcher.catalog.plausibility import judged
+from launcher.catalog.plausibility import mark_implausible
 from launcher.catalog.tables import Table
 
 Place = tuple[str, str]
@@ -167,7 +167,7 @@ class Store:
         shipped = tables.read(table)
         if self.overlay is None or not (self.overlay / table.path).exists():
             return shipped
-        return [*shipped, *judged(table, shipped, tables.read_checked(table, self.overlay, self.today))]
+        return [*shipped, *mark_implausible(table, shipped, tables.read_checked(table, self.overlay, self.today))]
 
     def _zoned(self, table: Table) -> dict[Place, list[Row]]:
         index: dict[Place, list[Row]] = {}

@@ -33,4 +33,4 @@ def loads(text: str) -> Any:
     Raises:
         YamlError: the text is no YAML, or exceeds the bounds.
     """
-    return safe_yaml.parsed(text, _Loader)[1]
+    return safe_yaml.parse_yaml(text, _Loader)[1]

@@ -100,11 +100,11 @@ def load_hardware() -> dict[str, tuple[Accelerator, int]]:
     chips = dict(load().accelerators)
     with (DATA / "hardware.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            chips[row["label"]] = chips[row["accelerator"]] if row["accelerator"] else _unsold(row)
+            chips[row["label"]] = chips[row["accelerator"]] if row["accelerator"] else _unsold_accelerator(row)
     return {label: (chip, CHIPS_PER_NODE[chip.family]) for label, chip in chips.items()}
 
 
-def _unsold(row: Mapping[str, str]) -> Accelerator:
+def _unsold_accelerator(row: Mapping[str, str]) -> Accelerator:
     return Accelerator(
         name=row["label"],
         family=row["family"],

@@ -86,7 +86,7 @@ def _without_defaults(data: dict[str, Any], later: Mapping[str, object]) -> dict
     return {key: value for key, value in data.items() if key not in later or value != later[key]}
 
 
-def pinned(request: PlanRequest, place: Place) -> PlanRequest:
+def pin_request(request: PlanRequest, place: Place) -> PlanRequest:
     """The request with all open choices replaced by the place, which becomes its only candidate."""
     target, purchase = _pinned_target(request.target, place), _pinned_purchase(request.purchase, place)
     return replace(request, target=target, purchase=purchase)

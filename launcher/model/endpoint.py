@@ -6,7 +6,7 @@ from enum import StrEnum
 from launcher.model.enums import Rollout
 from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
-from launcher.model.schedule import ScheduledRange, scheduled
+from launcher.model.schedule import ScheduledRange, parse_schedule
 from launcher.model.sizing import IMAGE_GIB
 from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ServingWorkload
@@ -142,7 +142,7 @@ def least_instances(serve: ServingWorkload) -> int:
     >>> least_instances(ServingWorkload(min_instances=3, schedule=("cron(0 19 ? * * *) 1-2",)))
     1
     """
-    ranges = (scheduled(line) for line in serve.schedule)
+    ranges = (parse_schedule(line) for line in serve.schedule)
     least = [change.least for change in ranges if change is not None]
     return min([base_instances(serve), *least])
 

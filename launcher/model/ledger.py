@@ -308,7 +308,7 @@ def total(entries: Iterable[LedgerEntry], key: str | None = None) -> LedgerTotal
     )
 
 
-def grouped(entries: Iterable[LedgerEntry], by: Grouping) -> tuple[LedgerTotal, ...]:
+def group_totals(entries: Iterable[LedgerEntry], by: Grouping) -> tuple[LedgerTotal, ...]:
     """Totals of runs by a common key, sorted by its name; a run with several tags counts under each of them."""
     by_key: dict[str, list[LedgerEntry]] = {}
     keys = _KEYS[by]

@@ -53,12 +53,12 @@ def secret_values(variables: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def masked(text: str, known: Iterable[str] = ()) -> str:
+def mask_secrets(text: str, known: Iterable[str] = ()) -> str:
     """The text without secrets, account numbers and e-mail addresses; `known` are values to mask wherever they occur.
 
-    >>> masked('"HF_TOKEN": "hf_abcdefghijklmnopqrst", "role": "arn:aws:iam::123456789012:role/a"')
+    >>> mask_secrets('"HF_TOKEN": "hf_abcdefghijklmnopqrst", "role": "arn:aws:iam::123456789012:role/a"')
     '"HF_TOKEN": "[masked]", "role": "arn:aws:iam::ACCOUNT:role/a"'
-    >>> masked("git clone https://me:pass@git.example.com/a and write to me@example.com")
+    >>> mask_secrets("git clone https://me:pass@git.example.com/a and write to me@example.com")
     'git clone https://[masked]@git.example.com/a and write to EMAIL'
     """
     for value in sorted(known, key=len, reverse=True):

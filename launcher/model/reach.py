@@ -14,7 +14,7 @@ class Reach:
     kms_key_arn: str | None
 
 
-def reached(request: PlanRequest) -> tuple[Reach, ...]:
+def reached_locations(request: PlanRequest) -> tuple[Reach, ...]:
     """The location of the trainer's own checkpoints, and the locations that the nodes fetch."""
     policy, own_uri = request.checkpoint, request.checkpoint.own_uri
     reaches = []

@@ -69,10 +69,10 @@ class _Cron(NamedTuple):
         return self.days in _EVERY and len(self.months) == len(_MONTHS) and plain
 
 
-def scheduled(line: str) -> ScheduledRange | None:
+def parse_schedule(line: str) -> ScheduledRange | None:
     """One line of `schedule`; None if the line is invalid.
 
-    >>> scheduled("cron(0 19 * * ? *) 0-2").most, scheduled("at night: 2")
+    >>> parse_schedule("cron(0 19 * * ? *) 0-2").most, parse_schedule("at night: 2")
     (2, None)
     """
     match = SCHEDULE.fullmatch(line.strip())
@@ -85,7 +85,7 @@ def scheduled(line: str) -> ScheduledRange | None:
 
 def timezones(lines: Sequence[str]) -> tuple[str, ...]:
     """The time zones that a schedule names, in its order, UTC for lines without one."""
-    ranges = (scheduled(line) for line in lines)
+    ranges = (parse_schedule(line) for line in lines)
     return tuple(dict.fromkeys(range_.timezone or "UTC" for range_ in ranges if range_ is not None))
 
 
@@ -100,7 +100,7 @@ def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
     >>> hours_of_day(("cron(30 7 ? * MON-FRI *) 2-6", "cron(0 19 ? * MON-FRI *) 0-0"))[7][0]
     Slot(share=0.6428571428571429, least=0, most=0)
     """
-    ranges = [range_ for range_ in map(scheduled, lines) if range_ is not None]
+    ranges = [range_ for range_ in map(parse_schedule, lines) if range_ is not None]
     again = [range_ for range_ in ranges if not _AT.fullmatch(range_.when)]
     if not again:
         once = max(ranges, key=lambda range_: range_.when, default=None)
@@ -216,7 +216,7 @@ def _working_day(day: date, day_of_month: int, last: int) -> int:
 def _beats(when: str, days: int) -> range:
     """The minutes at which a rate fires, counted from midnight; AWS counts from the creation of the action."""
     match = _RATE.fullmatch(when)
-    assert match is not None  # noqa: S101 - `scheduled` has let it through
+    assert match is not None  # noqa: S101 - `parse_schedule` has let it through
     return range(0, days * MINUTES_A_DAY, int(match[1]) * _UNIT[match[2]])
 
 

@@ -350,7 +350,7 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         ways = ", ".join(option for option in PurchaseOption if option is not PurchaseOption.BEDROCK)
         message = f"Bedrock serves models and does not train them, allowed: {ways}"
         yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another purchase option")
-    yield from _unsold(request, catalog)
+    yield from _unsold_findings(request, catalog)
     yield from _windows(purchase)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "AWS sells no term of 2 years, allowed: 1, 3")
@@ -379,7 +379,7 @@ def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding
             yield error("unknown-option", f"purchase.price_overrides.{key}", f"the option must be one of {allowed}")
 
 
-def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+def _unsold_findings(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     options = request.purchase.option or ()
     types = [name for name in request.target.instance_type or () if name in catalog.instance_types]
     say = _error_unless_several([(name, option) for name in types for option in options])

@@ -39,14 +39,16 @@ def assumptions(
     lines.extend(_gaps(shape, facts))
     lines.extend(_few_sources(shape, facts))
     lines.append(
-        _utilisation(shape, facts) if shape.measured_tokens_per_s is None else _measured(shape, facts, estimate)
+        _utilisation(shape, facts)
+        if shape.measured_tokens_per_s is None
+        else _measured_assumption(shape, facts, estimate)
     )
     lines.extend(_own_runs(shape, facts))
     lines.append(_rate(shape, estimate))
     lines.append(_steady(tokens, estimate))
     lines.append(_checkpoint(shape, facts, estimate))
     lines.extend(_failures(shape, facts))
-    lines.append(_expected(shape, facts, estimate))
+    lines.append(_expected_assumption(shape, facts, estimate))
     return tuple(lines)
 
 
@@ -181,7 +183,7 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
     )
 
 
-def _measured(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
+def _measured_assumption(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
     measured = shape.measured_tokens_per_s or 0.0
     nodes = max(1.0, shape.chips / shape.chips_per_node)
     scaling = estimate.tokens_per_s.mid / (measured * nodes)
@@ -291,7 +293,7 @@ def _failures(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption
     yield _constant("restart", facts.constants["restart_minutes"])
 
 
-def _expected(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
+def _expected_assumption(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
     factor = goodput.run_factor(shape, facts)
     lost = goodput.overhead(shape, facts)
     steps = [

@@ -17,7 +17,7 @@ from launcher.model.enums import PurchaseOption, ServingPrecision, ServingTask
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
-from launcher.model.schedule import scheduled
+from launcher.model.schedule import parse_schedule
 from launcher.model.serving import ServedModel
 from launcher.model.serving_image import ServingImage, ServingImages
 from launcher.model.workload import ModelDimensions, ServingWorkload
@@ -214,7 +214,7 @@ class ServingDeployment(ServingPlan):
         if image is None or model is None or not self.managed:
             message = f"{self.plan.name} makes no endpoint"
             raise ValueError(message)
-        ranges = (scheduled(period) for period in serve.schedule)
+        ranges = (parse_schedule(period) for period in serve.schedule)
         bought = self.plan.request.purchase.training_plan
         planned = self.plan.place.option is PurchaseOption.TRAINING_PLAN
         return Endpoint(

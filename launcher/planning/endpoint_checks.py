@@ -11,7 +11,7 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.fleet import hosting_of, update_instances
 from launcher.model.names import ECR
 from launcher.model.plan import Plan
-from launcher.model.schedule import scheduled
+from launcher.model.schedule import parse_schedule
 from launcher.model.serving import ServingEstimate, ServingFacts
 from launcher.model.units import number_of
 from launcher.model.workload import ServingWorkload
@@ -339,7 +339,7 @@ def _instance_count_findings(plan: Plan, serve: ServingWorkload) -> Iterator[Fin
         yield error("max-instances", f"{PATH}.max_instances", message, f"raise it to {plan.place.nodes}")
     ceiling = serve.max_instances or plan.place.nodes
     for index, line in enumerate(serve.schedule):
-        path, change = f"{PATH}.schedule[{index}]", scheduled(line)
+        path, change = f"{PATH}.schedule[{index}]", parse_schedule(line)
         if change is None:
             continue  # the plan itself is refused for it, before there is a deployment
         if change.most > ceiling:

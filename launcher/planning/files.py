@@ -6,7 +6,7 @@ from launcher.model.budget_stop import is_joined
 from launcher.model.enums import CheckpointMode
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.hyperpod import MOUNT_PATH
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.request import PlanRequest
 from launcher.targets.registry import target_of
 
@@ -26,7 +26,7 @@ def file_findings(request: PlanRequest) -> Iterator[Finding]:
     yield from _directory_buckets(request)
     yield from _data(request)
     if is_joined(request):
-        for reach in reached(request):
+        for reach in reached_locations(request):
             right = "write to" if reach.writes else "read"
             message = f"the roles of a cluster that exists stay as they are: its jobs must be allowed to {right} it"
             hint = "what they need is in the policies that the command policies writes for this plan"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from launcher.model.finding import Finding, info, warning
 from launcher.model.units import number_of
 from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, chosen, runs_a_script
-from launcher.planning.launchers import LauncherUse, Nodes, Stated, launcher_use, listed
+from launcher.planning.launchers import LauncherUse, Nodes, Stated, device_count, launcher_use
 
 DEVICES = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES")
 CORES = "NEURON_RT_NUM_CORES"
@@ -75,7 +75,7 @@ def _choices(command: JobCommand) -> Mapping[tuple[str, str], tuple[str, ...]]:
 def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
     """The findings on the programs of a command as they are."""
     uses = [use for program in command.programs if (use := launcher_use(program, variables, nodes)) is not None]
-    found = [(use, [*_compared(use, nodes), *_same_ranks(use, nodes)]) for use in uses]
+    found = [(use, [*_compare(use, nodes), *_same_ranks(use, nodes)]) for use in uses]
     for use, findings in found:
         for finding in findings:
             in_all = all(finding.message in {other.message for other in others} for _, others in found)
@@ -93,7 +93,7 @@ def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -
         yield from _hidden(program, variables, nodes, None if command.all_chips else 1)
 
 
-def _compared(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
+def _compare(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
     """Findings on one launcher: nodes that do not join, processes that are too few or too many."""
     where, joined, per_node, total = use.program.where, use.joined, use.per_node, use.total
     together = None if joined is None else joined.number
@@ -201,7 +201,7 @@ def _hidden(program: Program, variables: Mapping[str, str], nodes: Nodes, proces
     for name in DEVICES:
         own = name in program.variables
         value = program.variables.get(name, variables.get(name))
-        count = None if value is None else listed(value)
+        count = None if value is None else device_count(value)
         every = nodes.chips if name == DEVICES[0] else nodes.workers
         if count is None or count >= every or (name == DEVICES[0]) is (nodes.noun == "NeuronCore"):
             continue

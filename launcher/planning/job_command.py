@@ -186,7 +186,7 @@ def programs_in(
     text = _HERE_DOCUMENT.sub(r"\3", text.replace("<<<", " "))
     text = text.replace("\\\n", " ")
     for _ in range(_MAX_NESTED):
-        text = _SUBSTITUTED.sub(_substituted, text)
+        text = _SUBSTITUTED.sub(_substitute, text)
     text, functions = _without_functions(_ARRAY.sub(_as_assignment, text))
     values = _Values(known, functions)
     if arguments is not None:
@@ -203,7 +203,7 @@ def programs_in(
     return tuple(programs)
 
 
-def _substituted(substitution: "re.Match[str]") -> str:
+def _substitute(substitution: "re.Match[str]") -> str:
     """What a substitution becomes: a path in the script's own folder, or an unknown word."""
     folder = _IN_OWN_FOLDER.search(substitution[0])
     if folder is not None:
@@ -261,7 +261,7 @@ def _as_assignment(array: "re.Match[str]") -> str:
     return f"{array[1]}='{space}{' '.join(' '.join(lines).split())}'"
 
 
-def _filled(word: str, values: Mapping[str, str | None]) -> list[str]:
+def _fill_in(word: str, values: Mapping[str, str | None]) -> list[str]:
     """A word with known variables filled in; a word that is one variable becomes several, as without quotes."""
 
     def value(match: "re.Match[str]") -> str:
@@ -414,7 +414,7 @@ def chosen(program: Program, name: str, value: str) -> Program:
     >>> chosen(Program(words=("torchrun", "$X", "--n=$N"), variables={}), "X", "--a 1").words
     ('torchrun', '--a', '1', '--n=$N')
     """
-    words = tuple(part for word in program.words for part in _filled(word, {name: value}))
+    words = tuple(part for word in program.words for part in _fill_in(word, {name: value}))
     return replace(program, words=words)
 
 
@@ -445,7 +445,7 @@ def _in_line(line: str, where: str, values: _Values) -> Iterator[Program]:
                     words.pop()
                 continue
             values.begin(words)
-            words = [one for word in words for one in _filled(word, values)]
+            words = [one for word in words for one in _fill_in(word, values)]
             program = _program(words, where, values.functions)
             if program is not None:
                 condition = values.condition or ("if" if part == "||" else "")
@@ -512,11 +512,11 @@ def _program(words: list[str], where: str, functions: Container[str] = ()) -> Pr
         if _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             variables[name] = value
-        elif word in functions or (word.rpartition("/")[2] in _WRAPPERS and _wrapped(words, at) > at):
-            at = at if word in functions else _wrapped(words, at)
+        elif word in functions or (word.rpartition("/")[2] in _WRAPPERS and _program_index(words, at) > at):
+            at = at if word in functions else _program_index(words, at)
             break
         elif word in {"srun", "env"}:
-            inner = _wrapped(words, at)
+            inner = _program_index(words, at)
             if word == "srun" and inner > at:
                 at = inner
                 break
@@ -530,7 +530,7 @@ def _program(words: list[str], where: str, functions: Container[str] = ()) -> Pr
     return Program(words=tuple(words[at:]), variables=variables, where=where, before=tuple(words[:at]))
 
 
-def _wrapped(words: Sequence[str], at: int) -> int:
+def _program_index(words: Sequence[str], at: int) -> int:
     """The index of the program that a wrapper runs, behind the wrapper's options; of the wrapper itself if unknown."""
     inner = (index for index in range(at + 1, len(words)) if STARTER.fullmatch(words[index].rpartition("/")[2]))
     return next(inner, at)

@@ -188,7 +188,7 @@ def _accelerate(call: _Call) -> LauncherUse | None:
     devices = options.get("gpu-ids", str(config.get("gpu_ids", "all")))
     per_node = None if total is not None or devices in _ALL else call.stated(options, "gpu-ids")
     if per_node is not None:
-        per_node = replace(per_node, number=listed(devices))
+        per_node = replace(per_node, number=device_count(devices))
     if "cpu" in options:
         per_node = Stated(number=0, text="--cpu")
     rank = call.stated(options, "machine-rank")
@@ -211,7 +211,7 @@ def _deepspeed(call: _Call) -> LauncherUse:
     filters = {"include": options.get("include", options.get("i")), "exclude": options.get("exclude", options.get("e"))}
     for name, text in filters.items():
         hosts = [] if text is None or "$" in text else text.split("@")
-        devices = {listed(host.partition(":")[2]) for host in hosts if ":" in host}
+        devices = {device_count(host.partition(":")[2]) for host in hosts if ":" in host}
         if len(devices) != 1 or (count := devices.pop()) is None:
             continue
         left = count if name == "include" else call.nodes.workers - count
@@ -273,7 +273,7 @@ def _fabric(call: _Call) -> LauncherUse | None:
     elif per_node is None:
         per_node = Stated(number=1, text=f"{call.program.name} run without --devices")
     elif per_node.number is None and "," in options["devices"]:
-        per_node = replace(per_node, number=listed(options["devices"]))
+        per_node = replace(per_node, number=device_count(options["devices"]))
     joined = joined or Stated(number=1, text=f"{call.program.name} run without --num-nodes")
     rank = call.stated(options, "node-rank")
     return LauncherUse(program=call.program, joined=joined, per_node=per_node, rank=rank)
@@ -350,10 +350,16 @@ def _slots(text: str | None) -> dict[str, int]:
     return {match[1]: int(match[2]) for line in lines if (match := re.match(r"\s*(\S+)\s+slots=(\d+)", line))}
 
 
-def listed(value: str) -> int | None:
+def device_count(value: str) -> int | None:
     """The number of devices in a list such as `0,2` or `0-3`; None if it is no such list.
 
-    >>> listed("0"), listed("0-3,8"), listed("GPU-8932f937,GPU-1"), listed("$X"), listed("")
+    >>> (
+    ...     device_count("0"),
+    ...     device_count("0-3,8"),
+    ...     device_count("GPU-8932f937,GPU-1"),
+    ...     device_count("$X"),
+    ...     device_count(""),
+    ... )
     (1, 5, 2, None, None)
     """
     count = 0

@@ -68,7 +68,7 @@ def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tu
         findings.extend(_existing(request, place, catalog))
     else:
         if network.name is not None:
-            findings.extend(_shared(network, place, catalog))
+            findings.extend(_shared_network_findings(network, place, catalog))
         findings.extend(nat_findings(request, place, catalog.instance_types))
         findings.extend(address_findings(request, place, catalog.instance_types))
     return tuple(findings)
@@ -97,7 +97,7 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
         yield error("zone-twice", "network.az_ids", "a zone is given twice", "name every zone once")
 
 
-def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
+def _shared_network_findings(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
     for az_id in network.az_ids:
         region = catalog.region_of_az(az_id)
         if region != place.region:

@@ -40,7 +40,7 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     """The steady rate of all chips together: estimated, or scaled from a measurement on one node."""
     capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
     if shape.measured_tokens_per_s is not None:
-        return _measured(shape, facts, capacity)
+        return _measured_rate(shape, facts, capacity)
     mfu = utilisation.estimate(shape, facts)
     factor = optimizer_factor(shape, mfu.mid)
     if factor != 1.0:
@@ -135,7 +135,7 @@ def _gather_factor(shape: TrainingShape, node_gbps: float, mfu: float, micro_bat
     return 1.0 / math.cbrt(1.0 + (gather_seconds(shape, node_gbps) / arithmetic_s) ** 3)
 
 
-def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:
+def _measured_rate(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:
     """The rate from a measurement on one node; the `step` term estimates the scaling loss on more nodes.
 
     The batch is the job's, as if the one node processed all of it. The range grows with the loss.

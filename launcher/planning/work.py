@@ -161,7 +161,7 @@ class Estimator:
         numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(numbers.expected_hours.mid, lost)
-        hours = _bounded(numbers.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
+        hours = _cap_hours(numbers.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
         return Work(
             instance_type=facts.name,
             nodes=nodes,
@@ -439,7 +439,7 @@ def _failure_lines(lost: Losses, failures: float) -> tuple[Assumption, ...]:
     )
 
 
-def _bounded(hours: Range) -> Range:
+def _cap_hours(hours: Range) -> Range:
     """Hours whose slow estimate is capped at LONGEST_H; a middle value above it makes the job a misfit."""
     high = max(hours.mid, min(hours.high, LONGEST_H))
     return hours if high == hours.high else replace(hours, high=high)

@@ -101,17 +101,17 @@ def network_data(
     past_nat = LOGS in interface_endpoints(request, target_of(place.target), chosen)
     if chosen not in NATS:
         if past_nat:
-            yield logged(prices.line(*ENDPOINT_DATA), place)
+            yield log_line(prices.line(*ENDPOINT_DATA), place)
         return
     gb_per_node = NAT_GB_PER_NODE + fetched_weights_gb(request, prices.catalog)
     through = prices.line("NAT data", "network", "vpc.nat-gateway-data", "GB")
     through = through._replace(once=gb_per_node * place.nodes, a_loss=gb_per_node)
     if not past_nat:
-        through = logged(through, place)
+        through = log_line(through, place)
     if chosen is Egress.NAT_GATEWAY:
         yield through
     if past_nat:
-        yield logged(prices.line(*ENDPOINT_DATA), place)
+        yield log_line(prices.line(*ENDPOINT_DATA), place)
     if zone not in zones:
         # The sender and the receiver are both charged.
         between = prices.line("data to the NAT's zone and back", "network", "transfer.inter-az", "GB")
@@ -123,7 +123,7 @@ def network_data(
         )
 
 
-def logged(line: Line, place: Place, months: float = 1.0) -> Line:
+def log_line(line: Line, place: Place, months: float = 1.0) -> Line:
     """The line with the log GB of the head node and the nodes, multiplied by `months` if the line is storage."""
     gigabytes = LOG_GB_PER_NODE_HOUR * months
     return line._replace(an_hour_up=gigabytes, a_node_hour=gigabytes * place.nodes)
@@ -398,7 +398,7 @@ def bill_assumptions(
     """
     target, nodes = place.target, place.nodes
     lines = [
-        _assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
+        _assumption("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
         Assumption(name="billing unit", value="1.073741824", unit="GB of 10^9 bytes", source=BILLED),
     ]
     existing = _existing_cluster(request)
@@ -425,7 +425,7 @@ def bill_assumptions(
         lines.append(Assumption(name=name, value=request.checkpoint.own_uri, unit="", source=source))
     elif request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(
-            _assumed(
+            _assumption(
                 f"storage time of the {number_of(request.checkpoint.keep, 'kept checkpoint')}",
                 f"{RETENTION_MONTHS:g}",
                 "month",
@@ -437,7 +437,7 @@ def bill_assumptions(
     return (*lines, *outside_command_assumptions(request, facts, nodes, RETENTION_MONTHS))
 
 
-def _assumed(name: str, value: str, unit: str) -> Assumption:
+def _assumption(name: str, value: str, unit: str) -> Assumption:
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")
 
 
@@ -511,6 +511,6 @@ def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
 
 def _logs(prices: Prices, place: Place) -> Iterator[Line]:
     """Ingestion and storage of the logs of the cluster, the jobs and the network."""
-    yield logged(prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB"), place)
+    yield log_line(prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB"), place)
     months = LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
-    yield logged(prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month"), place, months)
+    yield log_line(prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month"), place, months)

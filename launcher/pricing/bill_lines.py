@@ -202,7 +202,7 @@ def _lowest(prices: Iterable[Price | Unpriced]) -> Price | Unpriced:
     return Unpriced(reason="no region") if lowest is None else lowest
 
 
-def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unpriced:
+def combine_prices(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unpriced:
     """The price of a bundle of parts, each with its amount: the weakest basis, the oldest date.
 
     Unpriced, with the reason of the first unpriced part, if any part has no price.
@@ -300,14 +300,14 @@ def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
     quantity = min(quantity, MAX_AMOUNT)
     if not price.tiers:
         return (price.usd * Decimal(repr(quantity))).quantize(CENT_FRACTION)
-    return (tiered(price, quantity / months) * _exact(months)).quantize(CENT_FRACTION)
+    return (tiered_usd(price, quantity / months) * _exact(months)).quantize(CENT_FRACTION)
 
 
 def _exact(quantity: float) -> Decimal:
     return Decimal(repr(quantity))
 
 
-def tiered(price: Price, quantity: float) -> Decimal:
+def tiered_usd(price: Price, quantity: float) -> Decimal:
     """The cost of a quantity, each tier at its own price.
 
     >>> from datetime import date
@@ -318,7 +318,7 @@ def tiered(price: Price, quantity: float) -> Decimal:
     ...     Tier(start=Decimal(10), end=None, usd=Decimal(1)),
     ... )
     >>> price = Price(usd=Decimal(2), source="x", basis=Basis.LISTED, as_of=date(2026, 1, 1), tiers=tiers)
-    >>> tiered(price, 15.0)
+    >>> tiered_usd(price, 15.0)
     Decimal('25.0')
     """
     amount = _exact(float(quantity))

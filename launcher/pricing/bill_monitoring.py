@@ -19,7 +19,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM, HeadNode, Target
 from launcher.model.units import HOURS_PER_MONTH, number_of
-from launcher.pricing.bill_lines import Line, Prices, combined
+from launcher.pricing.bill_lines import Line, Prices, combine_prices
 from launcher.targets.registry import target_of
 
 GUARD_SECONDS = 3.0
@@ -124,7 +124,7 @@ def _guard_price(prices: Prices, counter_mb: int) -> Price | Unpriced:
         ),
         (MESSAGES_PER_HOUR * HOURS_PER_MONTH / 1e6, prices.past_allowance("sns.requests")),
     )
-    return combined(parts)
+    return combine_prices(parts)
 
 
 def monitoring_assumptions() -> Iterator[Assumption]:

@@ -40,10 +40,10 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     elif cost.commitment_usd is not None:
         usd += cost.commitment_usd - compute
         lines.append(_line("cash for the whole commitment", f"{cost.commitment_usd:.2f}", "the job uses a part of it"))
-    return credited(usd, lines, candidate.context)
+    return apply_credits(usd, lines, candidate.context)
 
 
-def credited(usd: Decimal, lines: Iterable[Assumption], context: PricingContext) -> Cash:
+def apply_credits(usd: Decimal, lines: Iterable[Assumption], context: PricingContext) -> Cash:
     """The cash and its lines, including those of the plan's credits."""
     pools = context.request.purchase.credits
     if not pools:

@@ -38,7 +38,7 @@ from launcher.pricing.joint import (
     Outcomes,
     RandomPrice,
     Spread,
-    added,
+    add_start,
     median_shift,
     spread_of,
     wall_hours,
@@ -134,7 +134,7 @@ class Charge(NamedTuple):
 @lru_cache(maxsize=8192)
 def busy_hours(job: JobHours, start_h: float, start: Spread) -> Outcomes:
     """The distribution of the hours from the nodes' boot to the job's end."""
-    return added(wall_hours(job), start_h, start)
+    return add_start(wall_hours(job), start_h, start)
 
 
 @lru_cache(maxsize=8192)
@@ -188,11 +188,11 @@ def charge(
     wall = wall_hours(job)
     hours = wall.at(MIDDLE)
     if place.option not in PREPAID:
-        return _stopped(place, work, request, tail, job=job, spot=spot)
+        return _stopping_charge(place, work, request, tail, job=job, spot=spot)
     known = purchased_capacity(request.purchase, place.option, nodes, now)
     if known is not None and known.window_h is not None:
         usable_h = (known.usable_h or 0.0) - boot_hours(place, work) if known.offered else math.inf
-        return _offered(job, known.window_h, known.instances, usable_h)
+        return _offering_charge(job, known.window_h, known.instances, usable_h)
     days = block_days((wall.at(HIGH) if longer else hours) + boot_hours(place, work), lost_h(place.option))
     if days is None:
         return None
@@ -202,17 +202,17 @@ def charge(
         fee = bought(request.purchase, place.option)
         sure = fee is not None and fee.fee_usd is not None
         return Charge(hours, hours, billed, known.instances, job, usable_h=math.inf if sure else usable_h)
-    return _offered(job, billed, nodes, usable_h)
+    return _offering_charge(job, billed, nodes, usable_h)
 
 
-def _offered(job: JobHours, billed_h: float, instances: int, usable_h: float) -> Charge:
+def _offering_charge(job: JobHours, billed_h: float, instances: int, usable_h: float) -> Charge:
     """An offering of `billed_h` hours, with the chance that the job needs more than `usable_h`."""
     wall = wall_hours(job)
     hours, chance = wall.at(MIDDLE), 0.0 if math.isinf(usable_h) else wall.chance_above(usable_h)
     return Charge(hours, hours, billed_h, instances, job, outlasts=chance, usable_h=usable_h)
 
 
-def _stopped(
+def _stopping_charge(
     place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, job: JobHours, spot: OnSpot | None
 ) -> Charge:
     """Hourly billed nodes that stop once they are idle, and the run's share of a new commitment."""

@@ -295,7 +295,7 @@ def wall_hours(job: JobHours) -> Outcomes:
     least = min(speed) / Z_OF_THE_ENDS * running
     some = 1.0 - losses.none
     if losses.variance <= (MINOR * least) ** 2 and (some <= RARE or losses.mean <= least * some):
-        return _widened(mid, speed, losses.variance, mean)
+        return _widen(mid, speed, losses.variance, mean)
     points: list[tuple[float, float]] = []
     if speed == (0.0, 0.0):
         for weight, part in _losses_by_rate(job):
@@ -324,7 +324,7 @@ def _atom(value: float, weight: float) -> list[tuple[float, float]]:
     return [(value, 0.0), (value, weight), (value, 0.0)]
 
 
-def _widened(mid: float, spread: Spread, variance: float, mean: float) -> Smooth:
+def _widen(mid: float, spread: Spread, variance: float, mean: float) -> Smooth:
     """A lognormal distribution plus a minor part of which only the variance matters; `mid` has the minor part's mean.
 
     An independent part moves the median of a lognormal variable by half of its variance over the median (the quantile's
@@ -359,7 +359,7 @@ def _lost(losses: Losses, count: int) -> list[float]:
     return [losses.least + over * cube * scale for cube in cubes]
 
 
-def added(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
+def add_start(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
     """Hours with independent hours of a lognormal start-up before them."""
     mean_h = start_h * spread.mean
     mean, width = hours.mean + mean_h, max(spread) / Z_OF_THE_ENDS
@@ -373,7 +373,7 @@ def added(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
             # The hours' own spread, in hours, is the same over the longer whole.
             mid = hours.mid + mean_h
             ends = (hours.at(LOW) + mean_h, hours.at(HIGH) + mean_h)
-            return _widened(mid, spread_of(ends[0], mid, ends[1]), variance, mean)
+            return _widen(mid, spread_of(ends[0], mid, ends[1]), variance, mean)
     # The wider of the two decides the tails, and has more of the points.
     wider = start_h * (spread.at(Z_OF_THE_ENDS) - spread.at(-Z_OF_THE_ENDS)) > hours.at(HIGH) - hours.at(LOW)
     of_hours, of_starts = (STARTS, COARSE) if wider else (COARSE, STARTS)

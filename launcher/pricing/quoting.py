@@ -102,7 +102,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     facts = context.catalog.instance_types.get(place.instance_type)
     way = egress(candidate.plan.request, place, context.catalog.instance_types)
     cost = _compute(candidate, work)
-    outlined = _outlined(candidate, cost, rival_usd)
+    outlined = _outline_quote(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
     needs = quota_needs(candidate.plan, context.catalog.instance_types, load_quotas())
     limits = default_findings(needs, place.region)
@@ -133,7 +133,7 @@ def outline(candidate: TrainingCandidate, rival_usd: Decimal | None) -> Quote:
 
     A request has thousands of rows, and only a few quotes.
     """
-    return _outlined(candidate, _compute(candidate, candidate.work), rival_usd)
+    return _outline_quote(candidate, _compute(candidate, candidate.work), rival_usd)
 
 
 def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
@@ -146,7 +146,7 @@ def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
     return compute_cost(place, work, price, context.request, middle=candidate.charge, spot=spot)
 
 
-def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd: Decimal | None) -> Quote:
+def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd: Decimal | None) -> Quote:
     """A quote with the candidate's cost, findings and gate decision."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
     plan, hours = candidate.plan, _hours(candidate, cost)

@@ -186,7 +186,7 @@ def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
                     yield group.place(location, nodes, term)
 
 
-def _shifted(hours: float, start_h: float, shift: float) -> float:
+def _shift_hours(hours: float, start_h: float, shift: float) -> float:
     """The hours of a job in the lines of its bill after the shift of the median by a random price."""
     return max(0.0, hours + (hours + start_h) * math.expm1(shift))
 
@@ -237,7 +237,7 @@ class _Screen:
                     lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, moved, moved, rates)
                     yield old, self._charged(lead, known)
             return
-        shortest_h = _shifted(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
+        shortest_h = _shift_hours(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
         # Purchase options that end alike have the same.
         spot, stops = group.option is PurchaseOption.SPOT, stops_at(context.request, group.option) is not None
         key = (group.target, group.instance_type, nodes, spot, stops, context.tail(place))
@@ -277,7 +277,7 @@ class _Screen:
         work = self._estimator.work(self.groups[lead.group].instance_type, lead.nodes)
         instance_h, hours = cost.instance_hours, cost.line_h
         if shift:
-            hours = _shifted(cost.line_h, cost.start_h, shift)
+            hours = _shift_hours(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
         size = self._size(self._first_place(lead.group, lead.nodes), work, hours, cost)
         others = lead.moved + self._least_usd(lead.group, lead.nodes, work, size)

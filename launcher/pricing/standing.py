@@ -64,6 +64,8 @@ def _has_limit(context: PricingContext) -> bool:
     return any(limit is not None for limit in limits)
 
 
-def ranked(candidates: Iterable[AnyCandidate], standing_of: Callable[[AnyCandidate], Standing]) -> list[AnyCandidate]:
+def rank_candidates(
+    candidates: Iterable[AnyCandidate], standing_of: Callable[[AnyCandidate], Standing]
+) -> list[AnyCandidate]:
     """Candidates in display order: what can be launched now, then what is refused, by its reason; each by the total."""
     return sorted(candidates, key=lambda candidate: (standing_of(candidate), order(candidate)))

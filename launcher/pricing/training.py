@@ -24,7 +24,7 @@ from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import Alternative, PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
-from launcher.pricing.standing import Standing, ranked, standing
+from launcher.pricing.standing import Standing, rank_candidates, standing
 from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import (
     TrainingCandidate,
@@ -178,8 +178,8 @@ def price_training(
     """
     found = tuple(_candidates(resolution, context, everything=everything))
     if picked and not everything and not any(_is(picked, candidate) for candidate in found):
-        found = (*found, *_picked(picked, resolution, context))
-    candidates = ranked(found, standing_of)
+        found = (*found, *_picked_candidates(picked, resolution, context))
+    candidates = rank_candidates(found, standing_of)
     return TrainingPriced(
         path=path,
         context=context,
@@ -207,7 +207,7 @@ def _is(picked: str, candidate: TrainingCandidate) -> bool:
     return candidate.plan.digest.startswith(picked)
 
 
-def _picked(digest: str, resolution: Resolution, context: PricingContext) -> Iterator[TrainingCandidate]:
+def _picked_candidates(digest: str, resolution: Resolution, context: PricingContext) -> Iterator[TrainingCandidate]:
     """The candidates whose digest begins so, among all places."""
     for place in all_places(resolution.groups):
         work = chosen_before(place, _work(place, resolution), context, digest)

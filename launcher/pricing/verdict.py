@@ -115,7 +115,7 @@ def recommend(
             choice=Choice.GPU,
             text=f"Train on GPUs: {why[0]}.{_although(port, terms) if not hard else ''}{terms.stale}",
             reasons=(*why, *(rule.reason for rule in against), cost, *terms.reasons),
-            flips=(_needed(port, hard, terms), *terms.flips),
+            flips=(_needed_changes(port, hard, terms), *terms.flips),
         )
     chance = port.chance
     reasons = (cost, *(rule.reason for rule in soft), *terms.reasons)
@@ -144,7 +144,7 @@ def recommend(
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
 
 
-def _needed(port: Port, hard: Sequence[Rule], terms: Terms) -> str:
+def _needed_changes(port: Port, hard: Sequence[Rule], terms: Terms) -> str:
     """All that must change for Trainium, where rules or the end of its software decide against it."""
     cheaper = [next(_price_flips(port))] if port.chance < CLOSE[0] else []
     despite = [] if terms.ended is None else ["accepting software without support (compare --despite-verdict)"]

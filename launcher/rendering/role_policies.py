@@ -17,7 +17,7 @@ from launcher.model.monitoring import (
 )
 from launcher.model.named_role import NamedRole
 from launcher.model.names import ECR
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.request import PlanRequest
 from launcher.model.secret import secret_reference
 from launcher.rendering.policies import (
@@ -93,7 +93,7 @@ def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, 
     """Buckets, objects and keys of the trainer's own places and of the data that nodes fetch."""
     values = {}
     for word, writes in (("own", True), ("data", False)):
-        places = [reach for reach in reached(request) if reach.writes is writes]
+        places = [reach for reach in reached_locations(request) if reach.writes is writes]
         arns = [_places(account, place.uri) for place in places]
         values[f"{word}buckets"] = tuple(sorted({arn for buckets, _ in arns for arn in buckets}))
         values[f"{word}objects"] = tuple(sorted({arn for _, objects in arns for arn in objects}))

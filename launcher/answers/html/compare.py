@@ -8,7 +8,7 @@ from launcher.answers import words
 from launcher.answers.compare import sides
 from launcher.answers.compare_screen import named_pairs, row_name
 from launcher.answers.html import plan
-from launcher.answers.html.page import SLIDER, bullets, cards, document, folded, paragraphs
+from launcher.answers.html.page import SLIDER, bullets, cards, collapsible_section, document, paragraphs
 from launcher.answers.html.svg import Plot, lines_plot
 from launcher.answers.price_ages import price_dates
 from launcher.answers.ranges import ends
@@ -64,7 +64,9 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
         return "; ".join(text for text in (outside, plan.note(quoted)) if text)
 
     parts.append(
-        folded(f"All {number_of(len(quotes), 'candidate')}", plan.table_of(quotes, serves=serves, note_of=note))
+        collapsible_section(
+            f"All {number_of(len(quotes), 'candidate')}", plan.table_of(quotes, serves=serves, note_of=note)
+        )
     )
     return document(f"{name}: comparison", parts)
 

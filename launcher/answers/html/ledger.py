@@ -21,7 +21,7 @@ from launcher.answers.html.svg import (
 )
 from launcher.answers.ledger import RUNS, answer, group_columns
 from launcher.answers.table import Column
-from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
+from launcher.model.ledger import Grouping, Ledger, LedgerEntry, group_totals, total
 from launcher.model.units import number_of
 
 ROW = 38.0
@@ -43,7 +43,7 @@ def page(ledger: Ledger, by: Grouping | None) -> str:
     if drawn:
         parts += [_quoted_and_billed(drawn[:MAX_ROWS], simulated=not real), *_over_time(drawn)]
     if by is not None and ledger.entries:
-        groups = grouped(ledger.entries, by)
+        groups = group_totals(ledger.entries, by)
         parts.append(table(f"Added up by {by.value}", group_columns(by)[:7], groups, key="groups"))
     if ledger.entries:
         parts.append(_runs(ledger.entries[:MAX_RUNS]))

@@ -15,7 +15,7 @@ PERCENT = 100.0
 
 def nodes_plot(look: NodeLook) -> Plot:
     """A bar of chip utilization for each node, with its memory, power and dollars."""
-    rows = sorted(enumerate(look.nodes), key=lambda row: _used(row[1]))
+    rows = sorted(enumerate(look.nodes), key=lambda row: _usage_text(row[1]))
     drawn = sorted(rows[:MAX_ROWS])
     height = TOP + ROW * len(drawn) + BOTTOM
     scale = Scale(low=0.0, high=PERCENT, start=START, end=END)
@@ -42,7 +42,7 @@ def nodes_plot(look: NodeLook) -> Plot:
     )
 
 
-def _used(node: NodeNow) -> float:
+def _usage_text(node: NodeNow) -> float:
     return PERCENT if node.chips is None or node.chips.utilization is None else node.chips.utilization
 
 

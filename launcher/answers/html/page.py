@@ -197,7 +197,7 @@ def bullets(title: str, sentences: Sequence[str]) -> str:
     return f"<h2>{escape(title)}</h2><ul>{items}</ul>" if items else ""
 
 
-def folded(title: str, body: str) -> str:
+def collapsible_section(title: str, body: str) -> str:
     """A part of the page that opens on a click."""
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
 

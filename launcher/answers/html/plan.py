@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from launcher.answers import plan_screen, serving_screen, serving_table, words
 from launcher.answers.headline import headline
-from launcher.answers.html.page import SLIDER, cards, document, folded, paragraphs, table
+from launcher.answers.html.page import SLIDER, cards, collapsible_section, document, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
     END,
@@ -71,7 +71,7 @@ def page(priced: Priced, every: Priced | None) -> str:
                     whole=every is not None,
                 )
             )
-    parts.append(folded(f"All {number_of(len(quotes), 'candidate')}", table_of(quotes, serves=serves)))
+    parts.append(collapsible_section(f"All {number_of(len(quotes), 'candidate')}", table_of(quotes, serves=serves)))
     parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
     parts.append(paragraphs([finding_line(finding) for finding in priced.findings], "soft"))
     return document(f"{priced.request.name}: total cost to finish", parts)
@@ -108,7 +108,7 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
     can = "use Bedrock" if hosted else "deploy"
     total = "unpriced" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
     span = (quoted.unpriced or "") if usd is None else "" if usd.low == usd.high else f"{words.spread(usd)} estimated"
-    million, used = serving_table.per_million(outlook), serving_table.used(outlook)
+    million, used = serving_table.per_million(outlook), serving_table.utilisation_text(outlook)
     answers = outlook is not None and outlook.usd_per_million_output_tokens is not None
     tokens = "output tokens, with all of the bill" if answers else "tokens, in and out"
     stop = priced.request.budget.stop_at_usd

@@ -11,7 +11,7 @@ from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption, Ro
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import PlanRequest
-from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, moment_of, scheduled, timezones
+from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, moment_of, parse_schedule, timezones
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_every_workload, unknown_targets
 from launcher.planning.serving.reach import unserved_architecture, unserved_precision
@@ -51,12 +51,12 @@ def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) ->
     elif catalog.find_model(serve.model) is None and bedrock.find(serve.model) is None:
         hint = nearest_model(serve.model, (*catalog.models, *bedrock.rows)) or "or give {params_b: N}"
         yield error("unknown-model", path, f"no model {serve.model} in the catalog or on Bedrock", hint)
-    elif reason := _unserved(serve, catalog):
+    elif reason := _unserved_reason(serve, catalog):
         hint = "deploy it by hand, or price its machines as a job: workload.train.hours with a pinned type"
         yield error("unserved-architecture", path, reason, hint)
 
 
-def _unserved(serve: ServingWorkload, catalog: Catalog) -> str | None:
+def _unserved_reason(serve: ServingWorkload, catalog: Catalog) -> str | None:
     spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     return None if spec is None else unserved_architecture(spec.name, spec.architecture)
 
@@ -73,7 +73,12 @@ def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
         yield error("sequence-too-short", f"{PATH}.sequence_length", message, f"set it to {whole} or more, or to auto")
     spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     longest = max(whole, serve.sequence_length or 0)
-    if spec is not None and spec.max_positions and longest > spec.max_positions and not _unserved(serve, catalog):
+    if (
+        spec is not None
+        and spec.max_positions
+        and longest > spec.max_positions
+        and not _unserved_reason(serve, catalog)
+    ):
         message = f"{longest:,} tokens are more than the {spec.max_positions:,} positions of {spec.name}"
         yield error("beyond-the-context", f"{PATH}.input_tokens", message, "shorten the requests")
     if serve.asynchronous and serve.max_ttft_ms is not None:
@@ -117,7 +122,7 @@ def _instances(serve: ServingWorkload) -> Iterator[Finding]:
 def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) -> Iterator[Finding]:
     """Findings for times and ranges that are invalid, or that nothing applies."""
     for index, line in enumerate(serve.schedule):
-        path, change = f"{PATH}.schedule[{index}]", scheduled(line)
+        path, change = f"{PATH}.schedule[{index}]", parse_schedule(line)
         if change is None:
             yield error("schedule-form", path, f"must be a time and a range of instances, got {line}", SCHEDULE_FORM)
         elif change.least > change.most:
@@ -247,10 +252,10 @@ def _purchase(
         message = f"purchase.training_plan is given, but the option is {', '.join(options)}"
         yield error("training-plan-unused", "purchase.option", message, "set it to training-plan, or remove the plan")
     yield from _sold_elsewhere(request)
-    yield from _hosted(request, serve, catalog, bedrock)
+    yield from _hosted_findings(request, serve, catalog, bedrock)
 
 
-def _hosted(
+def _hosted_findings(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
 ) -> Iterator[Finding]:
     settings, imports = serve.bedrock, serve.bedrock.mode is BedrockMode.CUSTOM_IMPORT

@@ -214,7 +214,7 @@ def _estimate(
     spread = known.spread[family(copy)]
     if unmeasured or known.rows_by_chip.get(copy.accelerator.name, 0) < FEW_ROWS:
         spread *= WIDER
-    return _served(copy, copies, one, tokens, spread)
+    return _serving_estimate(copy, copies, one, tokens, spread)
 
 
 def _with_slow_kernels(estimate: ServingEstimate, copy: Copy, known: ServingFacts) -> ServingEstimate:
@@ -229,7 +229,7 @@ def _with_slow_kernels(estimate: ServingEstimate, copy: Copy, known: ServingFact
     return replace(estimate, tokens_per_s=Range(low=tokens.low * min(1.0, slow), mid=tokens.mid, high=tokens.high))
 
 
-def _served(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) -> ServingEstimate:
+def _serving_estimate(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) -> ServingEstimate:
     per_request = copy.output_tokens or copy.input_tokens
     return ServingEstimate(
         layout=Layout(tensor_parallel=copy.tensor_parallel, copies=copies, batch=copy.batch, sequence=copy.sequence),

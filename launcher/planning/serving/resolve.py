@@ -179,7 +179,7 @@ def _format_findings(
     if serve.weight_format is ServingPrecision.MXFP4 and not model.mixture:
         message = f"{serve.weight_format} is a format of experts, and {model.name} has none"
         yield error("precision", path, message, "precision: bf16 or fp8")
-    published, unknown = _published(serve, model, facts)
+    published, unknown = _published_precision(serve, model, facts)
     if unknown is not None:
         message = f"the weights are published as {unknown}, which has no estimate: quoted in {serve.weight_format}"
         hint = "serve weights in another format, or set workload.serve.precision to the nearest one"
@@ -196,7 +196,7 @@ def _format_findings(
         yield warning("published-format", path, message, f"precision: {published}")
 
 
-def _published(
+def _published_precision(
     serve: ServingWorkload, model: ServedModel, facts: ServingFacts
 ) -> tuple[ServingPrecision | None, str | None]:
     """The format in which a model's weights were published, or the name of one that has no estimate."""
@@ -250,7 +250,7 @@ def with_precision(
     if serve.precision is not None:
         return request, serve
     model = model_of(serve, catalog)
-    published = None if model is None else _published(serve, model, facts)[0]
+    published = None if model is None else _published_precision(serve, model, facts)[0]
     served = replace(serve, precision=published or serve.weight_format)
     return replace(request, workload=replace(request.workload, serve=served)), served
 

@@ -14,11 +14,11 @@ from launcher.model.serving_image import ServingImages
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
-from launcher.pricing.serving.hosted import Hosted, hosted
-from launcher.pricing.serving.other_costs import watched
+from launcher.pricing.serving.hosted import Hosted, bedrock_candidates
+from launcher.pricing.serving.other_costs import monitoring_lines
 from launcher.pricing.serving.quoting import standing_of
 from launcher.pricing.serving.training_plan import planned_offer
-from launcher.pricing.standing import ranked
+from launcher.pricing.standing import rank_candidates
 from launcher.targets.registry import target_of
 
 CENT = Decimal("0.01")
@@ -77,17 +77,19 @@ def serving_candidates(
     for group in choices.groups:
         key = (group.instance_type, group.target)
         if key not in filled:
-            filled[key] = tuple(_filled(group, counter))
+            filled[key] = tuple(_layouts(group, counter))
         locations = sorted(_locations(group, counter), key=lambda location: _rate(group, location))
         if everything:
             candidates += [_laid_out(group, location, filled[key], counter) for location in locations]
         else:
             candidates += _cheapest(group, locations, filled[key], counter)
-    candidates += [_on_bedrock(option, counter) for option in hosted(choices, context, everything=everything)]
-    return ranked(candidates, standing_of)
+    candidates += [
+        _on_bedrock(option, counter) for option in bedrock_candidates(choices, context, everything=everything)
+    ]
+    return rank_candidates(candidates, standing_of)
 
 
-def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
+def _layouts(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
     """The layouts of a type under the plan's traffic, the fastest first."""
     facts = counter.context.catalog.instance_types[group.instance_type]
     neuron = counter.context.catalog.accelerators[facts.accelerator or ""].family == "neuron"
@@ -147,7 +149,7 @@ def _laid_out(
     Without a price Slipway chooses the layout with the fewest instance-hours.
     """
     first = _drawn(group, location, filled[0], counter)
-    first = replace(first, watching=watched(first.place, first.serve, first.hosting.mode, counter.context))
+    first = replace(first, watching=monitoring_lines(first.place, first.serve, first.hosting.mode, counter.context))
     candidate = [
         first,
         *(replace(_drawn(group, location, index, counter), watching=first.watching) for index in filled[1:]),

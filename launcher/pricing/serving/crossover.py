@@ -104,7 +104,7 @@ class _Contest(NamedTuple):
 
     def instances_win(self, factor: float) -> bool:
         """Whether some candidate costs less than Bedrock when the traffic is `factor` times the shape's."""
-        serve = scaled(self.shape, factor)
+        serve = scale_requests(self.shape, factor)
         bedrock = self.per_request * Decimal(repr(requests_per_month(serve)))
         return any(month(candidate, serve, self.end) + self.maintenance_usd < bedrock for candidate in self.candidates)
 
@@ -119,7 +119,7 @@ def _turn(contest: _Contest) -> float | None:
 
 def _below(contest: _Contest) -> float | None:
     """The highest volume below the shape's at which Bedrock is cheaper, because instances are idle."""
-    idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
+    idle = min(month(candidate, scale_requests(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     first = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request)) / contest.base
     factor = 1.0
     while contest.instances_win(factor):
@@ -133,7 +133,7 @@ def _above(contest: _Contest) -> float | None:
     """The lowest volume above the shape's at which instances are cheaper."""
     full = max(_full_per_s(candidate, contest.end) for candidate in contest.candidates)
     last = MAX_INSTANCES * full / max(contest.shape.hourly)
-    idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
+    idle = min(month(candidate, scale_requests(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     factor = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request) / contest.base)
     while not contest.instances_win(factor):
         factor *= GRID
@@ -174,7 +174,7 @@ def _shape(candidates: Sequence[ServingCandidate]) -> ServingWorkload | None:
     return serve if requests_per_month(serve) else replace(serve, requests_per_s=1.0, hourly_requests_per_s=None)
 
 
-def scaled(serve: ServingWorkload, factor: float) -> ServingWorkload:
+def scale_requests(serve: ServingWorkload, factor: float) -> ServingWorkload:
     """The workload with the same daily shape and `factor` times the requests."""
     if serve.hourly_requests_per_s is not None:
         return replace(serve, hourly_requests_per_s=tuple(rate * factor for rate in serve.hourly_requests_per_s))

@@ -34,7 +34,7 @@ HOME = "us-east-1"
 """The region whose price list most rows cite; the default if the plan names none."""
 
 
-def imported(
+def import_offer(
     serve: ServingWorkload, context: PricingContext, catalog: BedrockCatalog, region: str
 ) -> tuple[Price | Unpriced, BedrockTerms, tuple[CostComponent, ...]]:
     """The hourly rate over a month, the terms and the lines of imported weights; unpriced without the plan's figures.
@@ -127,7 +127,9 @@ class Hosted(NamedTuple):
         return isinstance(price, Unpriced), price.usd if isinstance(price, Price) else Decimal(0)
 
 
-def hosted(choices: ServingChoices, context: PricingContext, *, everything: bool = False) -> Iterator[Hosted]:
+def bedrock_candidates(
+    choices: ServingChoices, context: PricingContext, *, everything: bool = False
+) -> Iterator[Hosted]:
     """The Bedrock candidates of a plan; none if Bedrock lacks the model, or the plan does not allow Bedrock.
 
     Args:
@@ -146,11 +148,11 @@ def _in_region(
     choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str, mode: BedrockMode
 ) -> Hosted:
     if mode is BedrockMode.CUSTOM_IMPORT:
-        price, terms, lines = imported(choices.serve, context, catalog, region)
+        price, terms, lines = import_offer(choices.serve, context, catalog, region)
         offer = Offer(price=price, availability=Availability.UNKNOWN)
         option = Hosted(place=_place(region), offer=offer, terms=terms, lines=lines)
     elif mode is BedrockMode.PROVISIONED:
-        option = _provisioned(choices, context, region, _same(choices, catalog))
+        option = _provisioned_candidate(choices, context, region, _same(choices, catalog))
     else:
         option = _by_the_token(choices, context, catalog, region, mode=mode)
     return option._replace(terms=replace(option.terms, region_seen=region in catalog.regions))
@@ -241,7 +243,7 @@ def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
     )
 
 
-def _provisioned(choices: ServingChoices, context: PricingContext, region: str, same: str) -> Hosted:
+def _provisioned_candidate(choices: ServingChoices, context: PricingContext, region: str, same: str) -> Hosted:
     bedrock = choices.serve.bedrock
     usd_per_hour = bedrock.provisioned_usd_per_hour
     model_id = choices.bedrock_id or ""

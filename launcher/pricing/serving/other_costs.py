@@ -76,7 +76,7 @@ def other_costs(
     return tuple(lines)
 
 
-def watched(
+def monitoring_lines(
     place: Place, serve: ServingWorkload, mode: EndpointMode | None, context: PricingContext
 ) -> tuple[CostComponent, ...]:
     """The monitoring lines of an endpoint, independent of its load; none for the user's own cluster (no `mode`)."""
@@ -144,10 +144,10 @@ def other_cost_assumptions(mode: EndpointMode | None) -> tuple[Assumption, ...]:
     """The assumptions behind these lines."""
     return (
         *(monitoring_assumptions() if mode is not None else ()),
-        _assumed("data of a token, its JSON included", f"{BYTES_PER_TOKEN:g}", "bytes"),
-        _assumed("logs", f"{LOG_KB_PER_REQUEST:g}", "kB a request"),
+        _assumption("data of a token, its JSON included", f"{BYTES_PER_TOKEN:g}", "bytes"),
+        _assumption("logs", f"{LOG_KB_PER_REQUEST:g}", "kB a request"),
     )
 
 
-def _assumed(name: str, value: str, unit: str) -> Assumption:
+def _assumption(name: str, value: str, unit: str) -> Assumption:
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")

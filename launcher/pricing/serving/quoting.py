@@ -26,7 +26,7 @@ from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd, usd_range
 from launcher.pricing.blocks import bought
-from launcher.pricing.cash import Cash, credited
+from launcher.pricing.cash import Cash, apply_credits
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.offers import offer
@@ -295,7 +295,7 @@ def _cash(candidate: ServingCandidate) -> Cash:
     if context.request.purchase.owned and candidate.place.option in COMMITTED:
         usd -= compute_usd(candidate.components)
     usd -= _prepaid(candidate)
-    return credited(usd, (), context)
+    return apply_credits(usd, (), context)
 
 
 def _assumptions(

@@ -164,7 +164,7 @@ def cheaper_instances(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
 def _is_close(sides: Sides, instance: Decimal, choice: ServingChoice) -> bool:
     """Whether the months are too close to call; a measured estimate is never too close."""
     other = sides.hosted_usd or Decimal(0)
-    return abs(other - instance) < CLOSE * max(other, instance) and not _measured(sides, choice)
+    return abs(other - instance) < CLOSE * max(other, instance) and not _is_measured(sides, choice)
 
 
 def _closed(sides: Sides) -> Verdict:
@@ -265,7 +265,7 @@ def _lacks(sides: Sides) -> str:
     return "has these weights at no known price" if sides.unpriced else "does not have these weights"
 
 
-def _measured(sides: Sides, choice: ServingChoice) -> bool:
+def _is_measured(sides: Sides, choice: ServingChoice) -> bool:
     quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
     estimate = quoted.serving.estimate if quoted is not None and quoted.serving is not None else None
     return estimate is not None and estimate.measured

@@ -134,7 +134,7 @@ def auto_scaling_group(resource: Resource, template: Template) -> Iterator[Part]
         return
     mixed = mapping(properties.get("MixedInstancesPolicy"))
     if mixed:
-        yield from _mixed(mixed, template, *counts)
+        yield from _mixed_policy_parts(mixed, template, *counts)
         return
     configuration = template.referred(
         properties.get("LaunchConfigurationName"), "AWS::AutoScaling::LaunchConfiguration"
@@ -147,7 +147,7 @@ def auto_scaling_group(resource: Resource, template: Template) -> Iterator[Part]
     yield from machines((), launch, *counts)
 
 
-def _mixed(mixed: Mapping[str, Any], template: Template, count: float, most: float) -> Iterator[Part]:
+def _mixed_policy_parts(mixed: Mapping[str, Any], template: Template, count: float, most: float) -> Iterator[Part]:
     """The on-demand and the spot share of a mixed policy (defaults: no base, all above it on demand)."""
     stated = mapping(mixed.get("LaunchTemplate"))
     launch = named_launch(stated.get("LaunchTemplateSpecification"), template)

@@ -84,7 +84,7 @@ def estimate(stacks: Iterable[Template], catalog: Catalog, now: datetime, source
             else:
                 others[resource.type] += 1
     lines.sort(key=lambda line: (-(line.max_usd_per_hour or 0), line.stack, line.resource))
-    uncounted = [_uncounted(kind, count) for kind, count in sorted(others.items())]
+    uncounted = [_uncounted_type(kind, count) for kind, count in sorted(others.items())]
     return TemplateEstimate(
         as_of=now,
         source=source,
@@ -96,7 +96,7 @@ def estimate(stacks: Iterable[Template], catalog: Catalog, now: datetime, source
     )
 
 
-def _uncounted(kind: str, count: int) -> UncountedType:
+def _uncounted_type(kind: str, count: int) -> UncountedType:
     row = _row(kind)
     reason = row["note"] if row is not None else _UNKNOWN_TYPE
     return UncountedType(type=kind, resources=count, by_use=row is not None, reason=reason)

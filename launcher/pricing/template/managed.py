@@ -52,7 +52,7 @@ def _variant(variant: Mapping[str, Any], endpoint_: Resource, template: Template
         reason = why_unknown(unknown, "InstanceType" if not isinstance(kind, str) else "InitialInstanceCount")
         yield Missing(name=name, group="compute", reason=reason)
         return
-    most = max(count, number(scaling.get("MaxInstanceCount"), 0) or 0.0, _scaled(endpoint_, name, template))
+    most = max(count, number(scaling.get("MaxInstanceCount"), 0) or 0.0, _max_scaled(endpoint_, name, template))
     market, note = _market("MlReservationArn" in mapping(variant.get("CapacityReservationConfig")))
     yield Instances(types=(kind,), count=count, most=most, name=name, market=market, component=HOSTING, note=note)
     gib = number(variant.get("VolumeSizeInGB"))
@@ -65,7 +65,7 @@ def _market(planned: bool) -> tuple[str, str]:  # noqa: FBT001 - the question it
     return (PLAN, "paid in advance") if planned else (ON_DEMAND, "")
 
 
-def _scaled(endpoint_: Resource, variant: str, template: Template) -> float:
+def _max_scaled(endpoint_: Resource, variant: str, template: Template) -> float:
     """The largest number to which a scalable target of the template scales a variant; 0 without one."""
     names = {str(Reference(logical_id=endpoint_.logical_id, attribute="EndpointName"))}
     names.add(str(endpoint_.properties.get("EndpointName")))

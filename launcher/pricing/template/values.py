@@ -158,7 +158,7 @@ class Template:
         if not _is_list(argument, 2):
             return Unknown(reason="Fn::Join needs a text and a list")
         pieces = self.resolved(argument[1], depth)
-        unknown = _unknown(pieces if isinstance(pieces, list) else [pieces])
+        unknown = _first_unknown(pieces if isinstance(pieces, list) else [pieces])
         return unknown or str(argument[0]).join(map(str, pieces))
 
     def _sub(self, argument: Any, depth: int) -> Any:
@@ -195,7 +195,11 @@ class Template:
             return Unknown(reason="Fn::Split needs two texts")
         text = self.resolved(argument[1], depth)
         separator = str(argument[0])
-        return text.split(separator) if isinstance(text, str) and separator else _unknown([text], or_else="Fn::Split")
+        return (
+            text.split(separator)
+            if isinstance(text, str) and separator
+            else _first_unknown([text], or_else="Fn::Split")
+        )
 
     def _find(self, argument: Any, depth: int) -> Any:
         keys = [self.resolved(key, depth) for key in argument[:3]] if isinstance(argument, list) else []
@@ -224,7 +228,7 @@ class Template:
             return None
         left, right = (self.resolved(side, depth + 1) for side in argument)
         # A text that names a resource or the account is known at the deployment only.
-        if _unknown([left, right]) or any("${" in str(side) for side in (left, right)):
+        if _first_unknown([left, right]) or any("${" in str(side) for side in (left, right)):
             return None
         return str(left) == str(right)
 
@@ -260,7 +264,7 @@ def _is_list(value: Any, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def _unknown(values: Sequence[Any], *, or_else: str = "") -> Unknown | None:
+def _first_unknown(values: Sequence[Any], *, or_else: str = "") -> Unknown | None:
     for value in values:
         if isinstance(value, Unknown):
             return value

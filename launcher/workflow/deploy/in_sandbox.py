@@ -14,7 +14,7 @@ from launcher.model.emulator import EMULATED_ACCOUNT
 from launcher.model.enums import Operator
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.stages import Notify, stage
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
@@ -62,7 +62,7 @@ def prerequisites_for(sandbox: "Sandbox", plan: Plan) -> tuple[str, ...]:
     train = request.workload.train
     serve = request.workload.serve
     uris = [request.checkpoint.store_uri, train.data.uri if train is not None else None]
-    uris += [reach.uri for reach in reached(request)]
+    uris += [reach.uri for reach in reached_locations(request)]
     uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
     buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
     return create_prerequisites(

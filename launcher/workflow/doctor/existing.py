@@ -16,7 +16,7 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.plan import Plan
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.tags import CLUSTER_TAG
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.rendering.role_policies import needed_actions
@@ -94,7 +94,7 @@ def _named_uris(plan: Plan | None) -> Iterator[tuple[str, str]]:
         return
     train, serve = plan.request.workload.train, plan.request.workload.serve
     named = [("checkpoint.uri", plan.request.checkpoint.store_uri)]
-    named += [(reach.path, reach.uri) for reach in reached(plan.request)]
+    named += [(reach.path, reach.uri) for reach in reached_locations(plan.request)]
     if train is not None:
         named.append(("workload.train.data.uri", train.data.uri))
     if serve is not None:

@@ -11,7 +11,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
 from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
-from launcher.pricing.standing import ranked
+from launcher.pricing.standing import rank_candidates
 from launcher.pricing.training import TrainingPriced, standing_of
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.doctor.offers import ENDPOINT_OFFERS, pinned_to, search
@@ -55,7 +55,7 @@ def with_live_offers(
     say(f"{number_of(len(offered), 'current offer')}, {len(rows)} of them long enough")
     return replace(
         priced,
-        candidates=ranked([*priced.candidates, *rows], standing_of),
+        candidates=rank_candidates([*priced.candidates, *rows], standing_of),
         considered=priced.considered + len(offered),
         _quotes={},
         _digests={},

@@ -4,7 +4,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import CredentialsError, Session, error_code
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 
@@ -18,7 +18,7 @@ def refuse_empty_data(request: PlanRequest, session: Session, say: Notify) -> No
         ImpossibleError: data is missing, with a finding for each place.
     """
     findings: list[Finding] = []
-    for reach in reached(request):
+    for reach in reached_locations(request):
         if reach.writes:
             continue
         try:

@@ -24,7 +24,7 @@ from launcher.catalog.fetched_prices import (
     Unmatched,
     jumps,
     known_prices,
-    vanished,
+    vanished_prices,
 )
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER, Key
@@ -388,7 +388,7 @@ class _Run:
         self.came += 1
         self.prices += answer.prices
         self.jumped += jumps(before, answer.rates)
-        self.vanished += vanished(before, answer)
+        self.vanished += vanished_prices(before, answer)
         self.refused += answer.refusals
         self.unmatched += answer.unmatched
         number = answer.prices

@@ -15,7 +15,7 @@ from launcher.aws.session import Session
 from launcher.model.cluster_nodes import ClusterNode
 from launcher.model.distribution import DISTRIBUTION
 from launcher.model.errors import ImpossibleError, SlipwayError
-from launcher.model.masking import masked, secret_values
+from launcher.model.masking import mask_secrets, secret_values
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.rendering.names import NETWORK_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.clusters import cluster_of
@@ -56,10 +56,10 @@ class Bundle:
         try:
             content = text()
         except (SlipwayError, OSError) as problem:
-            self.missing[path] = masked(str(getattr(problem, "message", problem)), self.secrets)
+            self.missing[path] = mask_secrets(str(getattr(problem, "message", problem)), self.secrets)
             return
         # Masked before it is cut: half a secret is not recognized.
-        content = masked(content, self.secrets)
+        content = mask_secrets(content, self.secrets)
         if len(content) > MAX_FILE:
             content = f"[the last {MAX_FILE:,} of {len(content):,} characters]\n{content[-MAX_FILE:]}"
         if self.size + len(content) > MAX_TOTAL:
@@ -90,7 +90,7 @@ def collect(
         with cluster_access(name, folder, environment) as access:
             _add_cluster(bundle, access)
     except (SlipwayError, OSError) as problem:
-        bundle.missing["cluster"] = masked(str(getattr(problem, "message", problem)), bundle.secrets)
+        bundle.missing["cluster"] = mask_secrets(str(getattr(problem, "message", problem)), bundle.secrets)
     bundle.files = {"README.txt": _readme(name, folder, now, bundle), **bundle.files}
     return bundle
 

@@ -307,7 +307,7 @@ class TestSharedCatalog:
 
     def test_load_without_cache_rows_reads_shipped_files_once(self, tmp_path: Path):
         # Other tests may have read other files since.
-        catalog_files._shipped.cache_clear()
+        catalog_files._load_shipped.cache_clear()
         catalog_files._store.cache_clear()
         assert load() is load(overlay=tmp_path / "nowhere", today=date(2026, 11, 20))
         assert load().store is load(prices_as_of=date(2026, 11, 18)).store

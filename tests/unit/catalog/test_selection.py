@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.catalog.selection import FOREVER, newest, unverified
+from launcher.catalog.selection import FOREVER, newest, newest_unverified
 from launcher.catalog.store import Row
 
 
@@ -45,7 +45,7 @@ def test_newest_listed_or_derived_row_wins(rows: list[Row], until: str, expected
 
 def test_newest_unverified_row_is_found_separately():
     rows = [row("1", "2026-01-01"), row("2", "2025-01-01", "unverified"), row("3", "2025-06-01", "unverified")]
-    unverified_row = unverified(rows, usd, FOREVER)
+    unverified_row = newest_unverified(rows, usd, FOREVER)
     assert unverified_row is not None
     assert unverified_row.usd == "3"
 

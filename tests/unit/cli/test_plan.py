@@ -10,7 +10,7 @@ import pytest
 from launcher.answers import explain, words
 from launcher.answers.plan import page
 from launcher.answers.plan_document import document
-from launcher.answers.plan_screen import selected
+from launcher.answers.plan_screen import shown_ranks
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
 from launcher.pricing import priced
@@ -220,7 +220,7 @@ def test_every_screen_of_a_quote_says_the_same_of_a_launch(price_text, trainer, 
 
 def test_refused_rows_on_first_screen_are_cheaper_than_first_allowed_row(price_text):
     priced_plan = price_text(OPEN)
-    allowed, refused = selected(priced_plan)
+    allowed, refused = shown_ranks(priced_plan)
     assert allowed[0] == 1
     assert refused
     assert all(priced_plan.candidates[rank - 1].usd < priced_plan.candidates[0].usd for rank in refused)

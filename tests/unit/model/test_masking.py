@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.model.masking import MASK, masked, secret_values
+from launcher.model.masking import MASK, mask_secrets, secret_values
 
 KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 
@@ -39,7 +39,7 @@ KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 )
 def test_secret_is_masked_in_usual_places(text, secret):
     assert secret in text
-    assert secret not in masked(text)
+    assert secret not in mask_secrets(text)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_secret_is_masked_in_usual_places(text, secret):
     ],
 )
 def test_text_without_secret_is_unchanged(text):
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_known_secret_values_are_masked():
@@ -64,5 +64,6 @@ def test_known_secret_values_are_masked():
     )
     assert known == {"correct horse", "battery"}
     assert (
-        masked("the trainer printed correct horse battery staple", known) == f"the trainer printed {MASK} {MASK} staple"
+        mask_secrets("the trainer printed correct horse battery staple", known)
+        == f"the trainer printed {MASK} {MASK} staple"
     )

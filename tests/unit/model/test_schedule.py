@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.model.schedule import HOURS_A_DAY, hours_of_day, scheduled, timezones
+from launcher.model.schedule import HOURS_A_DAY, hours_of_day, parse_schedule, timezones
 
 
 def shares(*lines):
@@ -31,7 +31,7 @@ def shares(*lines):
     ],
 )
 def test_times_accepted_by_aws_are_parsed(when):
-    assert scheduled(f"{when} 1-2").when == when
+    assert parse_schedule(f"{when} 1-2").when == when
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_times_accepted_by_aws_are_parsed(when):
     ],
 )
 def test_times_refused_by_aws_are_refused(when):
-    assert scheduled(f"{when} 1-2") is None
+    assert parse_schedule(f"{when} 1-2") is None
 
 
 def test_empty_schedule_gives_no_hours():

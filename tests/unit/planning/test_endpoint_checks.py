@@ -12,7 +12,7 @@ from launcher.model.document import plan_at
 from launcher.model.endpoint import EndpointMode
 from launcher.model.enums import Level, Rollout
 from launcher.model.errors import ImpossibleError
-from launcher.model.schedule import scheduled
+from launcher.model.schedule import parse_schedule
 from launcher.planning.endpoint import ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import container_findings, endpoint_findings
 from launcher.planning.endpoint_pin import pinned_serving
@@ -323,9 +323,9 @@ class TestEndpoint:
 
 
 def test_schedule_time_zone_is_optional():
-    assert scheduled("cron(0 7 ? * MON-FRI *) 2-6 America/New_York").timezone == "America/New_York"
-    assert scheduled("cron(0 7 ? * MON-FRI *) 2-6").timezone is None
-    assert scheduled("cron(0 7 ? * MON-FRI *) 2") is None
+    assert parse_schedule("cron(0 7 ? * MON-FRI *) 2-6 America/New_York").timezone == "America/New_York"
+    assert parse_schedule("cron(0 7 ? * MON-FRI *) 2-6").timezone is None
+    assert parse_schedule("cron(0 7 ? * MON-FRI *) 2") is None
 
 
 class TestPinned:

@@ -12,7 +12,7 @@ from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
 from launcher.model.overhead import START_UP
 from launcher.pricing import bill
-from launcher.pricing.bill_lines import JobSize, Line, combined, component, components, tiered, total_usd
+from launcher.pricing.bill_lines import JobSize, Line, combine_prices, component, components, tiered_usd, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate
 from tests.checks import some
 from tests.unit.pricing.conftest import price_over
@@ -29,7 +29,7 @@ PRICE = Price(usd=Decimal(2), source="x", basis=Basis.LISTED, as_of=date(2026, 1
 
 @pytest.mark.parametrize("quantity, usd", [(0, 0), (4, 8), (10, 20), (15, 25)])
 def test_tiered_price_applies_the_price_of_each_tier(quantity, usd):
-    assert tiered(PRICE, quantity) == usd
+    assert tiered_usd(PRICE, quantity) == usd
 
 
 def test_tiers_start_again_every_month():
@@ -358,11 +358,11 @@ def price(usd, basis=Basis.LISTED, day=1):
 
 
 def test_combined_price_has_the_weakest_basis_and_the_oldest_date():
-    combined_price = combined([(2.0, price("0.5", day=3)), (4.0, price("0.25", Basis.MEMORY, day=2))])
+    combined_price = combine_prices([(2.0, price("0.5", day=3)), (4.0, price("0.25", Basis.MEMORY, day=2))])
     assert combined_price == Price(
         usd=Decimal("2.0000"), source="source 3; source 2", basis=Basis.MEMORY, as_of=date(2026, 1, 2)
     )
-    assert combined([(1.0, price("1")), (1.0, Unpriced(reason="nobody says"))]).reason == "nobody says"
+    assert combine_prices([(1.0, price("1")), (1.0, Unpriced(reason="nobody says"))]).reason == "nobody says"
 
 
 def test_zero_line_is_left_out_and_the_total_is_the_sum_of_the_other_lines():

@@ -17,7 +17,7 @@ from launcher.pricing.joint import (
     Points,
     RandomPrice,
     Spread,
-    added,
+    add_start,
     median_shift,
     normal_points,
     total_at,
@@ -70,7 +70,7 @@ def test_percentiles_of_hours_after_a_start_up_agree_with_a_fine_sum(mid, speed,
     fine = [NormalDist().inv_cdf((index + 0.5) / 300) for index in range(300)]
     sums = sorted(mid * speed.at(one) + start_h * start.at(other) for one in fine for other in fine)
     expected = [sums[round(chance * len(sums))] for chance in ENDS]
-    assert ends(added(wall_hours(JobHours(mid, speed)), start_h, start)) == pytest.approx(expected, rel=0.03)
+    assert ends(add_start(wall_hours(JobHours(mid, speed)), start_h, start)) == pytest.approx(expected, rel=0.03)
 
 
 speeds = st.builds(Spread, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
@@ -126,9 +126,9 @@ def test_median_of_a_product_is_at_least_the_lowest_shift_of_screening(down, mor
 def test_start_up_adds_spread_to_a_short_job_and_not_to_a_long_one():
     start = Spread(0.54, 0.54)
     short, long = (wall_hours(JobHours(hours, NARROW)) for hours in (0.2, 50.0))
-    after = added(short, 0.15, start)
+    after = add_start(short, 0.15, start)
     assert after.at(HIGH) / after.at(LOW) > 1.3 * short.at(HIGH) / short.at(LOW) * 0.9
-    assert ends(added(long, 0.15, start)) == pytest.approx([end + 0.16 for end in ends(long)], abs=0.02)
+    assert ends(add_start(long, 0.15, start)) == pytest.approx([end + 0.16 for end in ends(long)], abs=0.02)
 
 
 @pytest.mark.parametrize("none", [0.8, 0.86, 0.93, 0.97])
@@ -146,4 +146,4 @@ def test_rare_loss_keeps_its_chance_where_a_start_up_comes_before_the_job(none):
             reached, total = value, total + weight
             if total >= chance:
                 break
-        assert added(hours, 0.1, spread).at(chance) == pytest.approx(reached, rel=0.03)
+        assert add_start(hours, 0.1, spread).at(chance) == pytest.approx(reached, rel=0.03)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.answers.ledger import document, rows
-from launcher.model.ledger import Grouping, Ledger, LedgerEntry, Shared, grouped, total
+from launcher.model.ledger import Grouping, Ledger, LedgerEntry, Shared, group_totals, total
 from launcher.model.money import UsdRange
 from launcher.model.report import EndedBy
 from launcher.records.focus import COLUMNS, focus_csv
@@ -137,14 +137,14 @@ class TestSums:
     def test_ledger_groups_add_up_to_the_total(self, entries):
         whole = total(entries)
         for by in (Grouping.NAME, Grouping.TYPE, Grouping.MONTH):
-            groups = grouped(entries, by)
+            groups = group_totals(entries, by)
             assert sum(group.runs for group in groups) == whole.runs
             assert sum((group.usd_at_quoted_rate for group in groups), Decimal(0)) == whole.usd_at_quoted_rate
 
     def test_run_is_counted_under_each_tag(self):
         keys = [
             ledger_total.key
-            for ledger_total in grouped([entry(tags={"team": "a", "cost": "7"}), entry(tags={})], Grouping.TAG)
+            for ledger_total in group_totals([entry(tags={"team": "a", "cost": "7"}), entry(tags={})], Grouping.TAG)
         ]
         assert keys == ["cost=7", "no tag", "team=a"]
 

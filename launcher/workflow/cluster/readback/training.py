@@ -8,7 +8,7 @@ from launcher.catalog.load import load
 from launcher.model.enums import Egress, PurchaseOption
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
-from launcher.model.reach import reached
+from launcher.model.reach import reached_locations
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.planning.nat import egress, interface_endpoints
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -221,7 +221,9 @@ def policies(reading: Reading) -> None:
         if "s3:PutObject" in _actions([node])
         for resource in _listed(node["Resource"])
     }
-    declared = {reach.uri.removeprefix("s3://").strip("/") for reach in reached(reading.plan.request) if reach.writes}
+    declared = {
+        reach.uri.removeprefix("s3://").strip("/") for reach in reached_locations(reading.plan.request) if reach.writes
+    }
     reading.checks.equal("nodes write to", (_written_by_pods(reading, store) or {store}) | declared, written)
 
 
