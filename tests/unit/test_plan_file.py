@@ -494,7 +494,7 @@ def test_number_in_another_base_is_refused(line, got, fix):
         ("purchase: {plan_kind: ec3}", "any, compute"),
     ],
 )
-def test_refused_word_is_told_the_words_for_a_free_choice(line, word):
+def test_refused_word_lists_the_words_for_a_free_choice(line, word):
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
     assert f"must be one of {word}" in caught.value.findings[0].message

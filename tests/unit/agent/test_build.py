@@ -43,7 +43,7 @@ class TestFile:
         path, digest = built_agent
         assert digest == sha256(path.read_bytes()).hexdigest()
 
-    def test_file_is_the_same_every_time(self, built_agent, tmp_path):
+    def test_two_builds_give_identical_archives(self, built_agent, tmp_path):
         path, digest = built_agent
         assert build(tmp_path / "other") == digest
         assert (tmp_path / "other").read_bytes() == path.read_bytes()
@@ -70,7 +70,7 @@ class TestFile:
         ]
         assert not [name for name in names if name.endswith((".pyc", ".so")) or "__pycache__" in name]
 
-    def test_carries_the_licences(self, built_agent):
+    def test_agent_archive_contains_the_licences(self, built_agent):
         with zipfile.ZipFile(built_agent[0]) as file:
             holders = {name.split("/")[2] for name in file.namelist() if name.startswith("lib/licences/")}
         assert holders == {"boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3"}

@@ -61,7 +61,7 @@ def test_ended_node_is_not_waited_for(question_of_first):
     until(lambda: answered(7))
 
 
-def test_of_two_steps_the_newer_is_asked_about(question_of_first, sent):
+def test_newer_of_two_steps_is_confirmed(question_of_first, sent):
     second, answered = question_of_first
     assert not answered(7)
     assert not answered(6)

@@ -140,7 +140,7 @@ class TestFixedNamesWithoutReadableStep:
             assert watch.poll(10) + watch.poll(30) == []
         assert steps(watch.poll(31)) == [41]
 
-    def test_version_never_quiet_is_reported_with_way_out(self, tmp_path, epoch_stored, messages):
+    def test_version_that_keeps_changing_is_reported_with_a_fix(self, tmp_path, epoch_stored, messages):
         for now in range(20, 120, 5):
             (tmp_path / "last.ckpt").write_text(f"state at {now}")
             assert epoch_stored.poll(now) == []

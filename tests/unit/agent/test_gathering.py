@@ -130,7 +130,7 @@ class TestEnd:
         assert inspection.clean == inspection.ended == (1 << 300) - 2
         assert inspection.silent == {}
 
-    def test_end_of_most_costs_the_others_no_more_reads_at_once(self):
+    def test_end_of_most_nodes_adds_no_simultaneous_reads(self):
         job = Job(2048)
         job.looks(1)
         for part in range(1, 257):

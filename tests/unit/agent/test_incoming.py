@@ -74,7 +74,7 @@ def test_many_workers_at_once(path):
     assert file.result() == hashlib.sha256(content).hexdigest()
 
 
-def test_the_hash_goes_along_with_one_part_at_a_time(path):
+def test_hash_is_computed_one_part_at_a_time(path):
     file = Incoming("key", path, 3 * PART)
     assert [file.take().hashed for _ in range(3)] == [True, False, False]
 

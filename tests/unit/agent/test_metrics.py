@@ -10,7 +10,7 @@ from launcher.agent.metrics import MAX_VERSIONS, PARALLEL, figures_in, setup_in
 WHOLE = {"data": 8, "tensor": 4, "pipeline": 1, "context": 1, "expert": 1}
 
 
-def test_degrees_and_versions_are_no_figures_and_not_odd():
+def test_degrees_and_versions_are_no_figures_and_not_invalid():
     line = json.dumps({"step": 1, "parallel": WHOLE, "software": {"torch": "2.9.0+cu130", "neuronx-cc": "2.21"}})
     assert figures_in(line) == ({"step": 1}, True)
     assert setup_in(line) == (WHOLE, {"torch": "2.9.0+cu130", "neuronx-cc": "2.21"})
@@ -35,7 +35,7 @@ def test_degrees_and_versions_are_no_figures_and_not_odd():
         (float("nan"), {}),
     ],
 )
-def test_odd_degrees_are_left_out_and_counted(parallel, left):
+def test_invalid_degrees_are_left_out_and_counted(parallel, left):
     line = json.dumps({"step": 1, "parallel": parallel})
     assert figures_in(line) == ({"step": 1}, False)
     assert setup_in(line) == (left, {})
@@ -60,7 +60,7 @@ def test_odd_degrees_are_left_out_and_counted(parallel, left):
         7,
     ],
 )
-def test_odd_versions_are_left_out_and_counted(software):
+def test_invalid_versions_are_left_out_and_counted(software):
     line = json.dumps({"step": 1, "software": software})
     assert figures_in(line) == ({"step": 1}, False)
     assert setup_in(line) == ({}, {})

@@ -61,7 +61,7 @@ def test_pattern_finds_the_files_of_the_shell_under_the_same_names(folder, patte
         ("results/{deep,up}/er/*", {"results/deep/er/c.json"}),
     ],
 )
-def test_words_in_braces_are_each_looked_for(folder, pattern, names):
+def test_each_brace_alternative_is_searched(folder, pattern, names):
     assert (set(found(folder, pattern)[0]), found(folder, pattern)[1]) == (names, ())
 
 
@@ -92,7 +92,7 @@ def test_output_without_matches_is_missing_unless_optional(folder, path, reason)
     assert set(found(folder, path, "results/a.json")[0]) == {"results/a.json"}
 
 
-def test_two_files_of_one_name_are_told(folder):
+def test_two_files_with_one_name_are_reported(folder):
     (folder / "other").mkdir()
     (folder / "other" / "a.json").write_text("other")
     outputs = [

@@ -39,7 +39,7 @@ class TestNotices:
         node_peers(0).publish(Notice(source=SPOT, detail="stop", node="vn1"))
         assert (tmp_path / "peers" / "r1.a1.7.0" / "news.json").read_text() == ""
 
-    def test_rubbish_is_said_once_and_passed_over(self, node_peers, tmp_path):
+    def test_malformed_notices_are_reported_once_and_skipped(self, node_peers, tmp_path):
         first = node_peers(0)
         folder = tmp_path / "peers" / "r1.a1.7.0"
         for text in ("[]", '{"spot": 3}', '{"moon": {}}', '{"spot": {"source": "spot", "more": 1}}', "{"):
@@ -105,7 +105,7 @@ class TestMeetingVariables:
         monkeypatch.setattr(socket, "gethostbyname", resolve)
         assert node_peers(1, opened=False).meeting_variables == variables
 
-    def test_a_node_without_others_has_none(self, node_peers):
+    def test_single_node_has_no_rendezvous_variables(self, node_peers):
         assert node_peers(0, 1, opened=False).meeting_variables == {}
 
 

@@ -120,7 +120,7 @@ def test_unreadable_attempt_state_is_none():
     assert [parse_attempt_state(text) for text in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
 
 
-def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
+def test_journal_continues_where_the_earlier_pod_ended(tmp_path):
     store, messages = Memory(), []
     store.put_new(key_of("events.jsonl", 0), b"one\n")
     journal = Journal(store, messages.append)

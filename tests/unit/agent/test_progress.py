@@ -72,7 +72,7 @@ class TestMetrics:
         metrics_path.write_text(line(step=2.0, note="warm-up", lr=1e-4, loss=None))
         assert (metrics.new_lines(), metrics.invalid) == ([{"step": 2}], 0)
 
-    def test_a_line_without_an_end_is_not_kept_for_ever(self, metrics_path):
+    def test_line_without_an_end_is_dropped_at_the_limit(self, metrics_path):
         metrics = Metrics(metrics_path)
         with metrics_path.open("ab") as file:
             for _ in range(4):

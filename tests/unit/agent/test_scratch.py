@@ -394,7 +394,7 @@ class TestCommand:
         wait_until(lambda: not command.group_lives())
         command.signal(signal.SIGKILL)  # to nobody: no error
 
-    def test_command_is_started_as_told(self, tmp_path):
+    def test_command_has_the_given_arguments_environment_and_group(self, tmp_path):
         expression = "(sys.argv[1:], os.environ['A'], os.getpgid(0) == os.getpid())"
         program = f"import os, sys; open('out', 'w').write(repr({expression}))"
         arguments = ["$HOME", 'a "b"', "; touch x", ""]

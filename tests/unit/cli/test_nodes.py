@@ -137,7 +137,7 @@ def test_nodes_of_run_without_plan_is_error_document(empty_run, slipway):
 
 
 @pytest.mark.parametrize("takes_s, said", [(0.0, False), (0.4, True)])
-def test_reading_nodes_slowly_says_so_on_standard_error(monkeypatch, capsys, takes_s, said):
+def test_slow_reading_of_nodes_is_reported_on_standard_error(monkeypatch, capsys, takes_s, said):
     monkeypatch.setattr(output, "SLOW_S", 0.1)
     with output.stage_if_slow("reading the nodes of tiny"):
         time.sleep(takes_s)

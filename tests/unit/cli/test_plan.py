@@ -197,7 +197,7 @@ purchase: {option: on-demand}
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_screen_of_one_row_has_its_range_and_what_narrows_it(price_text, width):
+def test_screen_of_one_row_shows_its_range_and_the_narrowing_action(price_text, width):
     priced_plan = price_text(ONE)
     quoted = priced_plan.quote(1)
     assert len(priced_plan.candidates) == 1
@@ -208,7 +208,7 @@ def test_screen_of_one_row_has_its_range_and_what_narrows_it(price_text, width):
 
 @pytest.mark.parametrize("explained, verbose", [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize("trainer", [False, True])
-def test_every_screen_of_a_quote_says_the_same_of_a_launch(price_text, trainer, explained, verbose):
+def test_every_screen_of_a_quote_shows_the_same_launch_decision(price_text, trainer, explained, verbose):
     if not trainer:
         Path("train.py").unlink()
     priced_plan = price_text(ONE)

@@ -139,7 +139,7 @@ def test_query_runs_the_chip_program_of_the_node(tmp_path, program, printed, chi
     assert parse_chip_use(done.stdout).chips == chips
 
 
-def test_query_of_a_node_without_chips_says_so():
+def test_node_without_chips_is_reported_as_such():
     done = subprocess.run(QUERY, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (127, WITHOUT)
 

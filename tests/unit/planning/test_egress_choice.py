@@ -119,7 +119,7 @@ def test_training_job_without_a_closed_network_stays_in_the_services_own(way_of,
     assert way_of(network=keys).chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
 
 
-def test_training_job_in_service_network_has_no_way(way_of):
+def test_training_job_in_service_network_has_no_egress(way_of):
     way = way_of()
     assert (way.able(TargetKind.SAGEMAKER_TRAINING), way.chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND)) == ((), None)
     assert way.mode(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None

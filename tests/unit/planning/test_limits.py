@@ -56,7 +56,7 @@ class TestNeuron:
         assert "p5.48xlarge" in types
         assert not [name for name in types if name.startswith("trn")]
 
-    def test_lora_tries_trainium(self, limits_of):
+    def test_lora_plan_considers_trainium(self, limits_of):
         _, types, _ = limits_of({"method": "lora"}, {})
         assert "trn1.32xlarge" in types
 

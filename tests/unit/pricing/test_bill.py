@@ -214,7 +214,7 @@ def hours_of(line):
     return line.quantity * 730 / UP_H
 
 
-def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
+def test_each_vpc_endpoint_is_priced_and_logs_bypass_the_nat(priced):
     plain, logs = lines(priced()), lines(priced({"network": {"endpoints": ["logs", "ssm"]}}))
     assert logs["2 interface endpoints"].quantity == pytest.approx(2 * UP_H)
     assert plain["NAT data"].quantity == pytest.approx(FETCHED + plain["CloudWatch logs"].quantity, rel=0.01)
@@ -228,7 +228,7 @@ def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
 
 
 @pytest.mark.parametrize("method, fetched", [("full", 2 * 8.03 / 1.073741824), ("pretrain", 0)])
-def test_weights_pass_the_nat_again_for_each_lost_node(priced, method, fetched):
+def test_each_lost_node_downloads_the_weights_through_the_nat_again(priced, method, fetched):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 20, "method": method}}, "purchase": {"option": "spot"}}
     quoted = priced(plan).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
@@ -301,7 +301,7 @@ def test_guard_pays_one_s3_listing_per_call(priced):
     assert "S3 listings of the guard" not in lines(priced({"target": {"cluster": "team"}}))
 
 
-def test_each_node_of_a_job_leaves_a_sign_of_life_twelve_times_an_hour(priced):
+def test_each_node_of_a_job_writes_12_heartbeats_an_hour(priced):
     one, two = (lines(priced({"target": {"nodes": nodes}}))["signs of life of the job"] for nodes in (1, 2))
     assert one.unit == "1000 requests"
     assert one.usd < Decimal("0.01")

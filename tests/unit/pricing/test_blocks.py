@@ -69,7 +69,7 @@ BLOCK = {"instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 4}
 WIDE = {"model": "llama-3.1-8b", "method": "full", "hours": None, "tokens_b": 17, "stack": "framework"}
 
 
-def test_overrun_of_a_block_is_finished_the_cheaper_way():
+def test_overrun_of_a_block_continues_with_the_cheaper_option():
     """By hours on demand where few are missing; by days of the block where on demand is far dearer or has no price."""
 
     def offered(on_demand, **parts):

@@ -73,13 +73,13 @@ def rate_of(place, request, catalog):
     return next((rate for _, _, rate, _ in book.rates(group)), None)
 
 
-def test_screening_has_the_same_rate(catalog, plan_with):
+def test_screening_uses_the_derived_spot_rate(catalog, plan_with):
     plan = plan_with()
     price = offer(plan.place, plan.request, catalog, TODAY).price
     assert rate_of(plan.place, plan.request, catalog) == pytest.approx(float(price.usd), abs=1e-4)
 
 
-def test_a_price_of_the_users_own_goes_first(catalog, plan_with):
+def test_price_of_the_user_has_precedence(catalog, plan_with):
     plan = plan_with(purchase={"price_overrides": {"ml.p5en.48xlarge/spot": "30"}})
     price = offer(plan.place, plan.request, catalog, TODAY).price
     assert (price.usd, price.basis) == (Decimal(30), Basis.USER)

@@ -91,7 +91,7 @@ def test_accounting_storage_is_part_of_the_accounting_price_unless_priced_separa
     assert lines(alone)[STORAGE].usd is not None
 
 
-def test_regional_override_goes_before_the_override_without_a_region(quoted):
+def test_regional_override_has_precedence_over_the_global_one(quoted):
     here = quoted(overrides=f'{OWN}, "pcs/controller/us-east-2": "7", "pcs/controller/us-west-2": "8"').quote(1)
     assert lines(here)["PCS controller, small"].unit_price_usd == Decimal(7)
 

@@ -144,7 +144,7 @@ def test_undeployable_cheap_place_does_not_hide_a_dearer_deployable_one(priced):
     assert not best.refusals
 
 
-def test_the_first_row_is_the_same_with_and_without_all(priced):
+def test_first_row_is_equal_with_and_without_all(priced):
     changes = wide(instance_type=["p5.48xlarge", "p5en.48xlarge", "p4d.24xlarge", "trn2.48xlarge"], nodes={"max": 4})
     few, every = priced(changes), priced(changes, everything=True)
     assert few.candidates[0].plan == every.candidates[0].plan

@@ -33,7 +33,7 @@ def test_almost_no_hours_leave_the_learned_rate_near_the_prior():
 
 
 @given(st.integers(10, 60), st.floats(20.0, 50_000.0), st.integers(1, 5))
-def test_more_runs_of_the_same_rate_narrow(interruptions, hours, runs):
+def test_more_runs_at_one_rate_narrow_the_range(interruptions, hours, runs):
     same = [count(interruptions, hours, f"a/{number}") for number in range(runs + 1)]
     fewer, more = learned_rate(*PRIOR, tuple(same[:-1])), learned_rate(*PRIOR, tuple(same))
     assert ratio(more) <= ratio(fewer) * 1.02

@@ -77,7 +77,7 @@ def test_too_few_retries_are_reported_and_auto_has_enough():
 
 
 @given(st.floats(0, 2_000))
-def test_enough_retries_are_enough_and_one_fewer_is_not(failures):
+def test_required_retries_suffice_and_one_fewer_does_not(failures):
     count = needed_retries(failures)
     if failures <= 500:
         assert chance_of_at_most(failures, count) >= TARGET_CHANCE

@@ -168,7 +168,7 @@ def test_training_plan_selects_hyperpod_and_is_priced_by_the_fee(priced):
     assert "60 minutes before its end" in " ".join(finding.message for finding in bought.findings)
 
 
-def test_own_price_of_the_region_goes_before_the_own_price_of_the_type(priced):
+def test_own_price_of_the_region_has_precedence_over_that_of_the_type(priced):
     overrides = {"p5.48xlarge/on-demand": "20", "p5.48xlarge/on-demand/us-east-1": "10"}
     assert priced({"purchase": {"price_overrides": overrides}}).quote(1).price.usd == 10
     assert (

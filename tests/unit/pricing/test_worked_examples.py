@@ -108,7 +108,7 @@ FROM_HISTORY = [
 
 
 @pytest.mark.parametrize("case", FROM_HISTORY)
-def test_the_same_at_the_list_price_of_a_day(priced, case):
+def test_worked_example_holds_at_a_days_list_price(priced, case):
     instance_type, day, nodes, hours, exact, printed = case
     changes = plan(instance_type, "on-demand", nodes, hours, "1", price_overrides={})
     assert line(priced(changes, prices_as_of=day)).usd == pytest.approx(Decimal(exact), abs=Decimal("0.001"))

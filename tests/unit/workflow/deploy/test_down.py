@@ -51,7 +51,7 @@ class TestSubject:
         teardown_subject = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
         assert teardown_subject == Subject(cluster="mine", region="us-east-2", network="lab")
 
-    def test_region_of_the_newest_run_goes_before_the_environment(self, tmp_path):
+    def test_region_of_the_newest_run_overrides_the_environment(self, tmp_path):
         folder = tmp_path / ".slipway" / "runs" / "mine" / "20261120T120000Z"
         folder.mkdir(parents=True)
         write(folder / "plan.json", target={"region": "us-east-1"})

@@ -68,7 +68,7 @@ def test_saved_plan_has_absolute_paths(saved, tmp_path):
     assert plan_file.load(moved).run.workdir == str(tmp_path)
 
 
-def test_the_same_money_or_less_passes_and_more_is_refused(saved, tmp_path):
+def test_saved_plan_passes_up_to_its_total_and_is_refused_above(saved, tmp_path):
     saved_plan = read_saved(saved)
     for usd in ("50", "49"):
         refuse_if_moved(saved_plan, picked(written(tmp_path, usd=usd)), os.environ)

@@ -67,12 +67,12 @@ def way_of(catalog):
         ([], None),
     ],
 )
-def test_way_of_existing_network_is_read_from_its_template(way_of, resources, way):
+def test_nat_mode_of_existing_network_is_read_from_its_template(way_of, resources, way):
     assert way_of(resources) is way
 
 
 @pytest.mark.parametrize("code", ["ValidationError", "AccessDenied"])
-def test_missing_or_unreadable_stack_has_no_way(way_of, code):
+def test_missing_or_unreadable_stack_has_no_nat_mode(way_of, code):
     assert way_of(code=code) is None
 
 
@@ -98,7 +98,7 @@ def quoted(tmp_path):
     return make
 
 
-def test_new_cluster_has_the_cheapest_way(quoted):
+def test_new_cluster_gets_the_cheapest_nat_mode(quoted):
     assert quoted(Kept()) == (NatMode.INSTANCE, [])
     assert quoted(Kept(nat=NatMode.INSTANCE)) == (NatMode.INSTANCE, [])
 
@@ -109,7 +109,7 @@ def test_existing_cluster_keeps_its_nat_gateway(quoted):
     assert said == ["cluster n keeps network.nat: gateway; a new cluster would get: instance"]
 
 
-def test_plan_decides_before_what_exists(quoted):
+def test_nat_mode_in_the_plan_overrides_the_existing_network(quoted):
     assert quoted(Kept(nat=NatMode.INSTANCE), network={"nat": "gateway"}) == (NatMode.GATEWAY, [])
 
 

@@ -30,14 +30,14 @@ def quoted(catalog):
 
 
 @pytest.mark.parametrize("kind, hours, nodes", [("eks", 1.0, 1), ("eks", 60.0, 1), ("parallelcluster", 2.0, 12)])
-def test_auto_total_is_the_lowest_of_all_ways(quoted, kind, hours, nodes):
+def test_auto_total_is_the_lowest_of_all_egress_options(quoted, kind, hours, nodes):
     taken = quoted(kind, hours, nodes).quote(1)
     others = [quoted(kind, hours, nodes, nat=mode.value).quote(1) for mode in NatMode]
     allowed = [other for other in others if not any(found.code == "no-public-addresses" for found in other.findings)]
     assert taken.usd.mid == min(other.usd.mid for other in allowed)
 
 
-def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
+def test_quote_names_chosen_egress_with_dollars_of_the_alternatives(quoted, catalog):
     quote = quoted("eks").quote(1)
     (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
     assert found.message == (
@@ -51,7 +51,7 @@ def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
     assert not {"NAT gateway", "NAT data"} & network
 
 
-def test_a_cheaper_way_that_auto_did_not_take_has_the_wait_of_its_nodes(catalog):
+def test_cheaper_egress_that_auto_rejects_shows_the_wait_of_its_nodes(catalog):
     # No price of a trn2 node-hour on demand is known in us-east-2: the wait has no dollars.
     plan = plan_file.load(EXAMPLES / "hyperpod-eks/trn2-training-plan.yaml")
     quote = price_request(Path("plan.yaml"), plan, catalog, NOW, PriceOptions()).quote(1)
@@ -82,7 +82,7 @@ def test_quote_of_a_named_gateway_names_the_second_one_and_a_shared_network_none
 
 
 @pytest.mark.parametrize("nat", [None, NatMode.INSTANCE])
-def test_plan_quoted_at_other_prices_keeps_its_way(quoted, nat):
+def test_plan_quoted_at_other_prices_keeps_its_egress(quoted, nat):
     priced = quoted("eks")
     place, context = priced.quote(1).plan.place, priced.context
     digest = context.base.at(place, nat).digest

@@ -388,7 +388,7 @@ def test_empty_submodule_is_named_by_quote(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["python {}.py", "./{}.sh", "bash a/{}.sh", "torchrun train.py {}", "cd {}; ls"])
-def test_word_too_long_for_a_file_name_is_no_failure(tmp_path, command):
+def test_word_longer_than_a_file_name_raises_no_error(tmp_path, command):
     (tmp_path / "train.py").write_text("import torch\n")
     request = plan_file.loads(PLAN + f"run: {{command: {command.format('a' * 300)}}}\n")
     codes = [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)]

@@ -71,6 +71,6 @@ def test_failed_attempt_is_shown_with_the_reason_of_the_agent(code: int, reason:
     assert event_text(event) == (text or f"attempt 1 failed, exit {code}: {reason}")
 
 
-def test_signal_of_slurm_is_named_as_what_it_can_be() -> None:
+def test_slurm_signal_is_shown_with_its_possible_causes() -> None:
     text = event_text({"event": "notice", "attempt": 1, "source": "signal"})
     assert text == "attempt 1: notice of an interruption (Slurm's signal before the time limit or a preemption)"

@@ -143,7 +143,7 @@ def submission():
         )
 
 
-def test_job_that_waits_after_a_stop_stays_and_the_reason_is_said_once(followed):
+def test_waiting_job_stays_after_a_stop_and_the_reason_is_shown_once(followed):
     scheduler, lines = Scheduler(), []
     watch, now = followed(scheduler, *[("its 2 hours have ended", True)] * 3)
     watch.notify = lines.append
