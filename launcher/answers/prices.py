@@ -9,9 +9,9 @@ from string import ascii_lowercase
 
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
-from launcher.catalog.fetched_prices import percent
 from launcher.catalog.fetched_prices import plain as price_words
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
+from launcher.catalog.price_moves import percent
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.units import number_of

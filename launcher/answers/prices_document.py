@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher.answers.prices import change_percent, changed_row
-from launcher.catalog.fetched_prices import Move, Unmatched
+from launcher.catalog.fetched_prices import Unmatched
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
+from launcher.catalog.price_moves import Move
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.records.codec import Json, as_json

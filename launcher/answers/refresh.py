@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.catalog.bill import EVERYWHERE
-from launcher.catalog.fetched_prices import Move, Unmatched
+from launcher.catalog.fetched_prices import Unmatched
 from launcher.catalog.fetched_prices import plain as price_words
+from launcher.catalog.price_moves import Move
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 from launcher.model.units import number_of

@@ -1,10 +1,8 @@
-"""HyperPod clusters, their file systems, and purchased training plans."""
+"""HyperPod clusters: their groups, nodes and quotas of teams."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from launcher.aws.calls import items, unless_absent
@@ -48,42 +46,6 @@ class PodState:
     security_groups: tuple[str, ...]
     groups: Mapping[str, GroupState]
     eks_arn: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LustreState:
-    """A file system: capacity in GiB, throughput in MB/s per TiB, its key, and its network."""
-
-    lifecycle: str
-    capacity_gib: int
-    mb_s_per_tib: int | None
-    kms_key_arn: str | None
-    subnets: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkState:
-    """A folder of a file system that shows a bucket, and the kinds of bucket changes that it follows."""
-
-    lifecycle: str
-    file_system: str
-    path: str
-    uri: str
-    follows: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingPlanState:
-    """A training plan: its target resource, its window, its instances by SageMaker type and zone id, and its fee."""
-
-    status: str
-    targets: frozenset[str]
-    starts_at: datetime | None
-    ends_at: datetime | None
-    instances: int
-    types: frozenset[str]
-    zones: frozenset[str]
-    fee_usd: Decimal | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,48 +226,3 @@ def instance_counts(session: Session, cluster: str) -> Mapping[str, int]:
 def instances_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
     """The same numbers, from the outputs of the cluster's stack."""
     return instance_counts(session, outputs["ClusterName"])
-
-
-def describe_file_system(session: Session, id_: str) -> LustreState:
-    """The state of a file system of FSx for Lustre."""
-    with translated(f"describe file system {id_}"):
-        (file_system,) = session.client("fsx").describe_file_systems(FileSystemIds=[id_])["FileSystems"]
-    return LustreState(
-        lifecycle=str(file_system["Lifecycle"]),
-        capacity_gib=int(file_system["StorageCapacity"]),
-        mb_s_per_tib=file_system.get("LustreConfiguration", {}).get("PerUnitStorageThroughput"),
-        kms_key_arn=file_system.get("KmsKeyId"),
-        subnets=tuple(file_system.get("SubnetIds", ())),
-    )
-
-
-def describe_link(session: Session, id_: str) -> LinkState:
-    """The state of a link between a file system and a bucket."""
-    with translated(f"describe data repository association {id_}"):
-        answer = session.client("fsx").describe_data_repository_associations(AssociationIds=[id_])
-        (association,) = answer["Associations"]
-    return LinkState(
-        lifecycle=str(association["Lifecycle"]),
-        file_system=str(association.get("FileSystemId", "")),
-        path=str(association.get("FileSystemPath", "")),
-        uri=str(association["DataRepositoryPath"]),
-        follows=frozenset(association.get("S3", {}).get("AutoImportPolicy", {}).get("Events", ())),
-    )
-
-
-def describe_training_plan(session: Session, arn: str) -> TrainingPlanState:
-    """The state of a training plan."""
-    with translated(f"describe training plan {arn}"):
-        description = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
-    parts = description.get("ReservedCapacitySummaries", ())
-    fee = description.get("UpfrontFee")
-    return TrainingPlanState(
-        status=str(description["Status"]),
-        targets=frozenset(description.get("TargetResources", ())),
-        starts_at=description.get("StartTime"),
-        ends_at=description.get("EndTime"),
-        instances=int(description.get("TotalInstanceCount", 0)),
-        types=frozenset(str(part["InstanceType"]) for part in parts if "InstanceType" in part),
-        zones=frozenset(str(part["AvailabilityZoneId"]) for part in parts if "AvailabilityZoneId" in part),
-        fee_usd=Decimal(fee) if fee and description.get("CurrencyCode") == "USD" else None,
-    )

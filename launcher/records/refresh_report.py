@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from launcher.catalog.fetched_prices import Move, Refusal, Unmatched
+from launcher.catalog.fetched_prices import Refusal, Unmatched
+from launcher.catalog.price_moves import Move
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 from launcher.model.record import record

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.aws import hyperpod
+from launcher.aws import hyperpod, lustre
 from launcher.aws.hyperpod import PodState
 from launcher.model import eks
 from launcher.model.enums import PurchaseOption
@@ -100,7 +100,7 @@ def file_systems(reading: Reading) -> None:
     """The file system's size, throughput and key, and its place in the nodes' subnet."""
     checks, storage = reading.checks, reading.plan.request.storage
     for file_system_id in reading.ids("AWS::FSx::FileSystem"):
-        state = hyperpod.describe_file_system(reading.session, file_system_id)
+        state = lustre.describe_file_system(reading.session, file_system_id)
         checks.equal("file system", AVAILABLE, state.lifecycle)
         if storage.kms_key_arn is not None:
             checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
@@ -115,7 +115,7 @@ def data_links(reading: Reading) -> None:
     """The link to the training data: the cluster's own file system shows them and follows changes of the bucket."""
     checks, train = reading.checks, reading.plan.request.workload.train
     for link_id in reading.ids("AWS::FSx::DataRepositoryAssociation"):
-        state = hyperpod.describe_link(reading.session, link_id)
+        state = lustre.describe_link(reading.session, link_id)
         checks.equal("link to the training data", AVAILABLE, state.lifecycle)
         checks.equal("training data", None if train is None else train.data.uri, state.uri)
         checks.equal("training data's folder", DATA_FOLDER, state.path)

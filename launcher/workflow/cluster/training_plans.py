@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from launcher.aws import hyperpod
-from launcher.aws.hyperpod import TrainingPlanState
+from launcher.aws import training_plan_state
 from launcher.aws.session import Session
+from launcher.aws.training_plan_state import TrainingPlanState
 from launcher.model.endpoint import most_instances
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
@@ -28,7 +28,7 @@ def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime
     bought = plan.request.purchase.training_plan
     if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
         return
-    findings = tuple(training_plan_findings(plan, hyperpod.describe_training_plan(session, bought.arn), now))
+    findings = tuple(training_plan_findings(plan, training_plan_state.describe_training_plan(session, bought.arn), now))
     if findings:
         raise ImpossibleError(f"{bought.arn} does not fit {plan.name}", findings=findings)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from launcher.aws import hyperpod, regions
+from launcher.aws import regions, training_plan_state
 from launcher.aws.networks import subnets
 from launcher.aws.reservations import ReservationState, reservation
 from launcher.model.diagnosis import Check, advice, failed, ok
@@ -124,7 +124,7 @@ def training_plan(subject: Subject) -> Iterator[Check]:
     if plan is None or named is None:
         return
     requirement = f"{named.arn}: {plan.place.nodes} x {plan.place.instance_type}"
-    state = hyperpod.describe_training_plan(subject.session("sagemaker"), named.arn)
+    state = training_plan_state.describe_training_plan(subject.session("sagemaker"), named.arn)
     against = tuple(training_plan_findings(plan, state, subject.now))
     zones = ", ".join(sorted(state.zones)) or "an unnamed zone"
     got = f"{state.status}, {number_of(state.instances, 'instance')} in {zones}"

@@ -18,8 +18,9 @@ from launcher.answers.prices import (
 from launcher.answers.prices_document import diff_document, refresh_document, show_document
 from launcher.answers.refresh import refresh_page
 from launcher.aws.session import CredentialsError
-from launcher.catalog.fetched_prices import Move, Refusal, plain
+from launcher.catalog.fetched_prices import Refusal, plain
 from launcher.catalog.listing import KINDS
+from launcher.catalog.price_moves import Move
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.records.refresh_report import RefreshReport

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.aws.hyperpod import TrainingPlanState
+from launcher.aws.training_plan_state import TrainingPlanState
 from launcher.model.enums import Level, PurchaseOption
 from launcher.workflow.cluster.training_plans import training_plan_findings
 from tests.plans import NOW

@@ -19,7 +19,8 @@ from launcher.model.bill import ChargeKind, Period, Upfront
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.records.bill_rows import RowReader
 from launcher.records.stored_quote import read_quote
-from launcher.workflow.history.bill import export_files, opened, reconcile
+from launcher.workflow.history.bill import reconcile
+from launcher.workflow.history.bill_exports import export_files, opened
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
 HERE = Path(__file__).parent
