@@ -24,7 +24,7 @@ from launcher.catalog.load import Catalog, load
 from launcher.catalog.store import Store
 from launcher.catalog.tables import Table
 from launcher.records.cache_folder import cache_folder
-from launcher.records.price_cache import merged
+from launcher.records.price_cache import merge_rows
 from launcher.records.price_snapshot import pack
 from launcher.workflow.quote import prices
 
@@ -66,7 +66,7 @@ def write(cache: Path, data: Path, today: date) -> Snapshot:
             retained = (
                 [*_newest(table, [*collected, *new]).values()]
                 if table is tables.SPOT
-                else merged(table, collected, new, today)
+                else merge_rows(table, collected, new, today)
             )
             _write(data / table.path, tables.encode(table, {*by_hand, *retained}))
             used |= {_of(table, row, "source") for row in new}

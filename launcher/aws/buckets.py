@@ -46,10 +46,10 @@ def describe(session: Session, name: str) -> BucketState:
     """The state of a bucket, read through S3's own calls."""
     client = session.client("s3")
     with translated(f"describe bucket {name}"):
-        rules = _configured(client.get_bucket_encryption, "ServerSideEncryptionConfigurationNotFoundError", name)
-        block = _configured(client.get_public_access_block, "NoSuchPublicAccessBlockConfiguration", name)
-        policy = _configured(client.get_bucket_policy, "NoSuchBucketPolicy", name)
-        lifecycle = _configured(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", name)
+        rules = _read_setting(client.get_bucket_encryption, "ServerSideEncryptionConfigurationNotFoundError", name)
+        block = _read_setting(client.get_public_access_block, "NoSuchPublicAccessBlockConfiguration", name)
+        policy = _read_setting(client.get_bucket_policy, "NoSuchBucketPolicy", name)
+        lifecycle = _read_setting(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", name)
         logging = client.get_bucket_logging(Bucket=name).get("LoggingEnabled", {})
         statements = safe_json.loads(policy["Policy"]) if policy else {"Statement": []}
     return BucketState(
@@ -71,7 +71,7 @@ def describe(session: Session, name: str) -> BucketState:
 def policy_of(session: Session, name: str) -> dict[str, Any]:
     """The policy of a bucket; empty if it has none."""
     with translated(f"read the policy of bucket {name}"):
-        policy = _configured(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", name)
+        policy = _read_setting(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", name)
         return dict(safe_json.loads(policy["Policy"])) if policy else {}
 
 
@@ -79,7 +79,7 @@ def default_key(session: Session, name: str) -> str | None:
     """The KMS key with which a bucket encrypts new objects, as the bucket names it; None if S3 manages the key."""
     absent = "ServerSideEncryptionConfigurationNotFoundError"
     with translated(f"read the encryption of bucket {name}"):
-        rules = _configured(session.client("s3").get_bucket_encryption, absent, name)
+        rules = _read_setting(session.client("s3").get_bucket_encryption, absent, name)
     return _default_encryption(rules).get("KMSMasterKeyID")
 
 
@@ -144,7 +144,7 @@ def _pages(call: Callable[..., Mapping[str, Any]], name: str) -> Iterator[Mappin
     yield from pages(call, f"list bucket {name}", Bucket=name)
 
 
-def _configured(call: Callable[..., Mapping[str, Any]], absent: str, bucket: str) -> Mapping[str, Any]:
+def _read_setting(call: Callable[..., Mapping[str, Any]], absent: str, bucket: str) -> Mapping[str, Any]:
     return unless_absent(call, f"read a configuration of bucket {bucket}", {absent}, Bucket=bucket) or {}
 
 

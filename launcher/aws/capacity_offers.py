@@ -120,7 +120,7 @@ def _blocks(
     offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
     """Offers of this type only: an offer with segments of other types does not match the request."""
-    for offering, fee in _priced(offerings):
+    for offering, fee in _with_fee(offerings):
         parts = offering.get("CapacityBlockOfferingSegments") or (offering,)
         if any(part.get("InstanceType", instance_type) != instance_type for part in parts):
             continue
@@ -137,7 +137,7 @@ def _blocks(
         )
 
 
-def _priced(offerings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Decimal]]:
+def _with_fee(offerings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Decimal]]:
     """The offerings with a fee in dollars, each with the fee."""
     for offering in offerings:
         try:
@@ -210,7 +210,7 @@ def _plans(
     offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
     """The plans as offers. One of several parts runs from first begin to last end; in several zones it has no zone."""
-    for offering, fee in _priced(offerings):
+    for offering, fee in _with_fee(offerings):
         parts = offering.get("ReservedCapacityOfferings", ())
         if not parts:
             continue

@@ -143,13 +143,13 @@ def queue(
             raise DeploymentFailedError(f"endpoint {endpoint.name} failed on a request: {_short(failed)}")
         answer = _object(session, taken["OutputLocation"])
         if answer is not None:
-            return _queued(answer, endpoint, clock() - begun)
+            return _queued_reply(answer, endpoint, clock() - begun)
         wait(POLL_S)
     message = f"endpoint {endpoint.name} gave no answer in {timeout_s:.0f} s"
     raise DeploymentFailedError(message, hint="an endpoint at zero takes up to half an hour to start: --timeout")
 
 
-def _queued(answer: bytes, endpoint: ServedEndpoint, whole_s: float) -> Reply:
+def _queued_reply(answer: bytes, endpoint: ServedEndpoint, whole_s: float) -> Reply:
     data = _read(answer)
     usage = data.get("usage", {})
     tokens = int(usage.get("completion_tokens", 0))

@@ -71,7 +71,7 @@ def role_arn(session: Session, name: str) -> str:
         return str(session.client("iam").get_role(RoleName=name)["Role"]["Arn"])
 
 
-def simulated(
+def simulate_permissions(
     session: Session,
     principal: str,
     actions: Sequence[str],

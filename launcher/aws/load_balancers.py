@@ -25,7 +25,7 @@ def _controller_resources(session: Session, cluster: str, subject: str) -> Itera
     client = session.client("elbv2")
     listed = items(client.describe_load_balancers, subject, "LoadBalancers")
     names = [balancer["LoadBalancerArn"] for balancer in listed]
-    for arn in _tagged(lambda some: client.describe_tags(ResourceArns=some), names, "ResourceArn", cluster):
+    for arn in _tagged_resources(lambda some: client.describe_tags(ResourceArns=some), names, "ResourceArn", cluster):
         command = f"aws elbv2 delete-load-balancer --load-balancer-arn {arn}"
         yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
 
@@ -35,12 +35,14 @@ def _classic(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     client = session.client("elb")
     listed = items(client.describe_load_balancers, subject, "LoadBalancerDescriptions")
     names = [description["LoadBalancerName"] for description in listed]
-    for name in _tagged(lambda some: client.describe_tags(LoadBalancerNames=some), names, "LoadBalancerName", cluster):
+    for name in _tagged_resources(
+        lambda some: client.describe_tags(LoadBalancerNames=some), names, "LoadBalancerName", cluster
+    ):
         command = f"aws elb delete-load-balancer --load-balancer-name {name}"
         yield Created(kind=RetainedKind.LOAD_BALANCER, name=name, command=command)
 
 
-def _tagged(
+def _tagged_resources(
     describe_tags: Callable[[list[str]], Mapping[str, Any]], names: list[str], key: str, cluster: str
 ) -> Iterator[str]:
     """Those that carry the tags of a cluster; `key` has the name in the answer."""

@@ -79,11 +79,11 @@ def describe_cluster(session: Session, cluster: str) -> ClusterState:
 
 def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
     """The compute node groups of a cluster; empty if the cluster does not exist."""
-    descriptions = (_described(session, cluster, id_) for id_ in _ids(session, cluster, "compute_node_group"))
+    descriptions = (_description(session, cluster, id_) for id_ in _ids(session, cluster, "compute_node_group"))
     return tuple(_group(description) for description in descriptions if description is not None)
 
 
-def _described(session: Session, cluster: str, id_: str) -> Mapping[str, Any] | None:
+def _description(session: Session, cluster: str, id_: str) -> Mapping[str, Any] | None:
     call, subject = session.client("pcs").get_compute_node_group, f"describe node group {id_} of PCS cluster {cluster}"
     description = unless_absent(call, subject, _ABSENT, clusterIdentifier=cluster, computeNodeGroupIdentifier=id_)
     return None if description is None else description["computeNodeGroup"]
@@ -170,7 +170,7 @@ def await_groups(session: Session, cluster: str, notify: Notify, pause: Callable
 
 def _await_update(session: Session, cluster: str, group: str, pause: Callable[[float], None]) -> Mapping[str, Any]:
     for _ in range(MAX_POLLS):
-        description = _described(session, cluster, group)
+        description = _description(session, cluster, group)
         if description is None:
             raise DeploymentFailedError(f"PCS cluster {cluster} has no node group {group}")
         if description["status"] != "UPDATING":

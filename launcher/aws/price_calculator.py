@@ -33,7 +33,7 @@ class Usage(NamedTuple):
     amount: Decimal
 
 
-def estimated(
+def estimate_usages(
     session: Session, account: str, name: str, usages: Sequence[Usage], wait: Callable[[float], None]
 ) -> Mapping[str, Decimal | Unpriced]:
     """AWS's costs of some usages, by their keys; for a refused usage, the reason.
@@ -47,7 +47,7 @@ def estimated(
     with translated("make an estimate in AWS's pricing calculator"):
         identifier = client.create_workload_estimate(name=name[:64], rateType=RATE_TYPE)["id"]
     try:
-        keys, estimates = _filled(client, identifier, account, usages)
+        keys, estimates = _add_usages(client, identifier, account, usages)
         _wait_for_estimate(client, identifier, wait)
         listed = items(
             client.list_workload_estimate_usage,
@@ -62,7 +62,7 @@ def estimated(
     return {usage.key: estimates.get(usage.key, Unpriced(reason="AWS gave no answer for it")) for usage in usages}
 
 
-def _filled(
+def _add_usages(
     client: Any, identifier: str, account: str, usages: Sequence[Usage]
 ) -> tuple[dict[str, str], dict[str, Decimal | Unpriced]]:
     keys: dict[str, str] = {}

@@ -105,7 +105,7 @@ def ec2_answer(
             region, zone = place
             outcomes = [_on_demand(product, Key("on-demand", name, region, zone), now)]
             if reserved and not zone:
-                outcomes += _reserved(product, Key("reserved", name, region), now)
+                outcomes += _reserved_rates(product, Key("reserved", name, region), now)
             rates += [outcome for outcome in outcomes if isinstance(outcome, FetchedPrice)]
             refusals += [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
     return answer(rates, refusals)
@@ -278,7 +278,7 @@ def _stated(term: Mapping[str, Any]) -> str:
         return str(problem)
 
 
-def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPrice | Refusal]:
+def _reserved_rates(product: Product, key: Key, now: datetime) -> Iterator[FetchedPrice | Refusal]:
     """The effective hourly rates of a product's reserved terms, each from the newest term that has begun."""
     newest: dict[Key, datetime] = {}
     outcomes: dict[Key, FetchedPrice | Refusal] = {}

@@ -4,7 +4,7 @@ from launcher.aws.calls import items
 from launcher.aws.session import Session, bare_session
 
 
-def enabled(session: Session) -> frozenset[str]:
+def enabled_regions(session: Session) -> frozenset[str]:
     """The regions that the account may use; never regions of another partition."""
     regions = items(session.client("ec2").describe_regions, "describe the regions", "Regions")
     return frozenset(str(region["RegionName"]) for region in regions)

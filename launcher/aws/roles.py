@@ -14,7 +14,7 @@ def role(session: Session, name: str) -> tuple[str | None, frozenset[str]]:
         description = session.client("iam").get_role(RoleName=name)["Role"]
     trusted = [
         statement.get("Principal", {}).get("Service", [])
-        for statement in _parsed(description["AssumeRolePolicyDocument"])["Statement"]
+        for statement in _parse_document(description["AssumeRolePolicyDocument"])["Statement"]
     ]
     return description.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"), frozenset(
         service for services in trusted for service in ([services] if isinstance(services, str) else map(str, services))
@@ -28,7 +28,7 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
         AwsError: the role does not exist, or a call failed.
     """
     client = session.client("iam")
-    own = attached(session, name)
+    own = attached_policies(session, name)
     with translated(f"list policies of role {name}"):
         inline_names = client.list_role_policies(RoleName=name)["PolicyNames"]
         inline = [
@@ -38,11 +38,11 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
     others = (policy_statement for arn in own for policy_statement in policy_statements(session, arn))
     return (
         *others,
-        *(inline_statement for statements in inline for inline_statement in _parsed(statements)["Statement"]),
+        *(inline_statement for statements in inline for inline_statement in _parse_document(statements)["Statement"]),
     )
 
 
-def attached(session: Session, name: str) -> tuple[str, ...]:
+def attached_policies(session: Session, name: str) -> tuple[str, ...]:
     """The ARNs of the managed policies of a role.
 
     Raises:
@@ -58,10 +58,10 @@ def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
     with translated(f"describe policy {arn}"):
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         document = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
-    return tuple(_parsed(document)["Statement"])
+    return tuple(_parse_document(document)["Statement"])
 
 
-def _parsed(document: Any) -> dict[str, Any]:
+def _parse_document(document: Any) -> dict[str, Any]:
     """A policy document, which botocore returns parsed or as IAM sent it."""
     with translated("read a policy document"):
         return dict(safe_json.loads(unquote(document)) if isinstance(document, str) else document)

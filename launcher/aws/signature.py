@@ -38,7 +38,7 @@ def version_4(
         service: of the credential's scope.
     """
     pairs = [parameter.partition("=") for parameter in query.split("&") if parameter]
-    canonical = "&".join(sorted(f"{_encoded(name)}={_encoded(value)}" for name, _, value in pairs))
+    canonical = "&".join(sorted(f"{_encode(name)}={_encode(value)}" for name, _, value in pairs))
     signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(Credentials("", secret), service, region)
     # The SDK's own choice leaves out some headers that other SDKs sign.
     signer.headers_to_sign = lambda _: _headers(headers)
@@ -49,7 +49,7 @@ def version_4(
     return str(signer.signature(text, request))
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     return quote(unquote(text), safe=_QUOTED)
 
 

@@ -104,7 +104,7 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
     return stack.made_at
 
 
-def tagged(session: Session, key: str) -> tuple[StackState, ...]:
+def tagged_stacks(session: Session, key: str) -> tuple[StackState, ...]:
     """The region's stacks that have a tag, without nested stacks."""
     root_stacks = [stack for stack in _all(session) if "ParentId" not in stack]
     return tuple(state for state in map(_state, root_stacks) if key in state.tags and state.status != REMOVED)

@@ -15,17 +15,17 @@ _CONTEXT = ("-c", "--context")
 _APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
 
 
-def completed(arguments: Sequence[str], folder: Path) -> list[str]:
+def complete_words(arguments: Sequence[str], folder: Path) -> list[str]:
     """The words for the CLI, run in the folder of cdk.json: with app and output, and absolute paths of plan and output.
 
     Raises:
         UnreadableInputError: the command synthesises, but names no plan.
 
-    >>> completed(["diff", "-c", "plan=job.yaml", "--app", "x"], Path("/home/ada"))
+    >>> complete_words(["diff", "-c", "plan=job.yaml", "--app", "x"], Path("/home/ada"))
     ['diff', '-c', 'plan=/home/ada/job.yaml', '--app', 'x', '--output', '/home/ada/cdk.out']
-    >>> completed(["synth", "-c", "plan=/srv/job.yaml", "-o", "out", "--app", "x"], Path("/home/ada"))
+    >>> complete_words(["synth", "-c", "plan=/srv/job.yaml", "-o", "out", "--app", "x"], Path("/home/ada"))
     ['synth', '-c', 'plan=/srv/job.yaml', '-o', '/home/ada/out', '--app', 'x']
-    >>> completed(["bootstrap", "aws://123456789012/us-east-1"], Path("/home/ada"))
+    >>> complete_words(["bootstrap", "aws://123456789012/us-east-1"], Path("/home/ada"))
     ['bootstrap', 'aws://123456789012/us-east-1']
     """
     completed_words, plan = [], False
@@ -67,7 +67,7 @@ def become(arguments: Sequence[str], folder: Path) -> NoReturn:
         ImpossibleError: Node is missing, or the CLI cannot be started.
         SlipwayError: the CLI could not be downloaded.
     """
-    whole = [*toolchain.cdk_command(), *completed(arguments, folder)]
+    whole = [*toolchain.cdk_command(), *complete_words(arguments, folder)]
     environment = {**os.environ, **toolchain.variables(os.environ)}
     os.chdir(root() if any(word in SYNTHESISING for word in arguments) else folder)
     try:

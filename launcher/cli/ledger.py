@@ -66,10 +66,10 @@ def ledger(
     elif csv:
         _csv(selection)
     elif focus:
-        from launcher.records.focus import covered, focus_csv
+        from launcher.records.focus import focus_csv, has_rows
 
         sys.stdout.write(focus_csv(selection.entries))
-        bare = sum(not covered(entry) for entry in selection.entries)
+        bare = sum(not has_rows(entry) for entry in selection.entries)
         if bare:
             output.say(f"without a row: {number_of(bare, 'run')} not ended, or with unknown dollars")
     elif target is None:

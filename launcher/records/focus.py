@@ -63,14 +63,14 @@ def focus_csv(entries: Iterable[LedgerEntry]) -> str:
     writer = csv.DictWriter(text, [*COLUMNS, *OLD_NAMES, *SLIPWAY_COLUMNS], lineterminator="\n")
     writer.writeheader()
     listed = list(entries)
-    for entry in (*listed, *_unused(listed)):
+    for entry in (*listed, *_unused_capacity(listed)):
         for row in _rows(entry):
             cells = {name: csv_cell(text) for name, text in row.items()}
             writer.writerow(cells | {old: cells[new] for old, new in OLD_NAMES.items()})
     return text.getvalue()
 
 
-def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
+def _unused_capacity(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
     """Prepaid capacity that no run used, from its first run to its last; a run's bill may include the fee itself."""
     for use in reservations(entries):
         first = use.entries[0]
@@ -89,13 +89,13 @@ def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
         )
 
 
-def covered(entry: LedgerEntry) -> bool:
+def has_rows(entry: LedgerEntry) -> bool:
     """Whether a run has rows: it has begun and ended, and its dollars are known."""
     return entry.ended_at is not None and entry.usd is not None and bool(entry.hours)
 
 
 def _rows(entry: LedgerEntry) -> Iterator[dict[str, str]]:
-    if entry.ended_at is None or not covered(entry):
+    if entry.ended_at is None or not has_rows(entry):
         return
     spans = list(_months(entry.started_at, max(entry.ended_at, entry.started_at + timedelta(seconds=1))))
     whole = sum((end - begin).total_seconds() for begin, end in spans)

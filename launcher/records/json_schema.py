@@ -72,7 +72,7 @@ def _type(hint: type) -> dict[str, Any]:
     if issubclass(hint, Enum):
         return {"enum": [member.value for member in hint]}
     if is_dataclass(hint) or hasattr(hint, "_fields"):
-        return _described(hint) | _object(hint)
+        return _description(hint) | _object(hint)
     raise TypeError(f"no JSON Schema is known of {hint}")
 
 
@@ -91,7 +91,7 @@ def _object(hint: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _described(owner: Any) -> dict[str, str]:
+def _description(owner: Any) -> dict[str, str]:
     """The docstring of a model's class as a description; empty for a class whose docstring Python generates."""
     owner = getattr(owner, "__described__", owner)
     if owner is None:

@@ -52,7 +52,7 @@ class PriceCache:
                 for table, rows in file_rows(answer, answer.as_of or today).items():
                     rows_by_table.setdefault(table, []).extend(rows)
             for table, rows in rows_by_table.items():
-                self._write(table, merged(table, tables.read_checked(table, self.folder, today), rows, today))
+                self._write(table, merge_rows(table, tables.read_checked(table, self.folder, today), rows, today))
 
     def take(self, folder: Path, today: date) -> int:
         """Add the rows of another price folder, and return their number.
@@ -67,7 +67,7 @@ class PriceCache:
                 if table is tables.SOURCES:
                     self._write(table, {row[0]: row for row in (*rows, *map(tuple, before), *SOURCE_ROWS)}.values())
                 elif rows:
-                    self._write(table, merged(table, before, rows, today))
+                    self._write(table, merge_rows(table, before, rows, today))
         return sum(len(rows) for table, rows in read.items() if table is not tables.SOURCES)
 
     def answered(self, now: datetime) -> frozenset[str]:
@@ -120,13 +120,15 @@ class PriceCache:
             ) from problem
 
 
-def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]], today: date) -> list[FileRow]:
+def merge_rows(
+    table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]], today: date
+) -> list[FileRow]:
     """The rows of a file merged with new ones: one a key and day; of equal consecutive prices only first and last day.
 
     Spot prices are retained for `SPOT_RETENTION` before `today`.
 
     >>> rows = [("p5", "us-east-1", "", "55", f"2026-11-{day}", "listed", "s", "") for day in ("17", "18", "19")]
-    >>> [row[4] for row in merged(tables.ON_DEMAND, rows[:2], rows[2:], date(2026, 11, 19))]
+    >>> [row[4] for row in merge_rows(tables.ON_DEMAND, rows[:2], rows[2:], date(2026, 11, 19))]
     ['2026-11-17', '2026-11-19']
     """
     dated = table.columns.index("as_of")

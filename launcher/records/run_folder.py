@@ -226,10 +226,10 @@ def with_report(name: str, root: Path) -> RunFolder:
 
     A deployment of the cluster alone has no report, and may follow a job.
     """
-    return next(iter(reported(name, root)), latest(name, root))
+    return next(iter(reported_runs(name, root)), latest(name, root))
 
 
-def reported(name: str, root: Path) -> list[RunFolder]:
+def reported_runs(name: str, root: Path) -> list[RunFolder]:
     """The runs of a plan with a report of a job or an endpoint, newest first."""
     return [
         run

@@ -12,7 +12,7 @@ from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import GitState, Submitted
 from launcher.model.record import record
 from launcher.records.command_record import goes_on
-from launcher.records.run_folder import RunFolder, latest, reported, with_report
+from launcher.records.run_folder import RunFolder, latest, reported_runs, with_report
 from launcher.targets.registry import target_of, training_targets
 
 FILE = "submission.json"
@@ -134,7 +134,7 @@ def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: boo
     job must be unfinished by its report; if it has ended, the newest of all runs is returned.
     """
     newest = latest(name, root)
-    chosen = next((run for run in reported(name, root) if not _ended_without_job(run)), None)
+    chosen = next((run for run in reported_runs(name, root) if not _ended_without_job(run)), None)
     if chosen is None:
         return with_report(name, root)
     if chosen.path != newest.path:
@@ -152,7 +152,7 @@ def _ended_without_job(run: RunFolder) -> bool:
     return report.get("endpoint") is None and not report.get("attempts")
 
 
-def recorded(folder: RunFolder) -> Submission | None:
+def read_submission(folder: RunFolder) -> Submission | None:
     """The submission of a run folder that can still be queried; None if it no longer exists."""
     if not (folder.path / FILE).is_file():
         return None

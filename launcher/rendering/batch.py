@@ -19,7 +19,7 @@ from launcher.model.target import BLOCK_LOST_MINUTES
 from launcher.planning.files import is_shared
 from launcher.planning.secrets import reference_findings
 from launcher.rendering.cluster import queue_name
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_nvidia, script_text
@@ -131,7 +131,7 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
 def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: JobSettings) -> str:
     """The batch script of a plan's job."""
     run = plan.request.run
-    return rendered(
+    return render_template(
         "slurm/job.sbatch.j2",
         plan=plan,
         facts=facts,

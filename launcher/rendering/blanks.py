@@ -37,12 +37,12 @@ def blank_archive(plan: Plan) -> JobArchive:
 def with_names(bundle: Bundle, names: ClusterNames) -> Bundle:
     """The files with the names of the cluster in place of blanks; a missing name becomes null."""
     values = {field.name: getattr(names, field.name) for field in fields(names)}
-    return _filled(bundle, {**values, "store_uri": names.store_uri.rstrip("/")})
+    return _fill_in(bundle, {**values, "store_uri": names.store_uri.rstrip("/")})
 
 
 def with_archive(bundle: Bundle, archive: JobArchive) -> Bundle:
     """The files with the archive of the job's folder in place of blanks."""
-    return _filled(bundle, {field.name: getattr(archive, field.name) for field in fields(archive)})
+    return _fill_in(bundle, {field.name: getattr(archive, field.name) for field in fields(archive)})
 
 
 def _blank(digest: str, name: str) -> str:
@@ -50,7 +50,7 @@ def _blank(digest: str, name: str) -> str:
     return f"s3://blank-{digest[:24]}/{name.replace('_', '-')}"
 
 
-def _filled(bundle: Bundle, values: Mapping[str, str | None]) -> Bundle:
+def _fill_in(bundle: Bundle, values: Mapping[str, str | None]) -> Bundle:
     return replace(bundle, files=tuple(_file(file, bundle.digest, values) for file in bundle.files))
 
 

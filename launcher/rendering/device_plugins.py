@@ -8,7 +8,7 @@ from launcher.model.bundle import RenderedFile
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.rendering.efa_rules import plugin_findings
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.kubernetes_pod import NEURON
 from launcher.rendering.node import is_nvidia
 
@@ -61,7 +61,7 @@ def plugins_manifest(*, nvidia: Sequence[str], efa: Sequence[str]) -> str | None
     """The manifest of device plugins for nodes of the types with NVIDIA chips and with EFA; None without types."""
     if not (nvidia or efa):
         return None
-    return rendered(
+    return render_template(
         "kubernetes/plugins.yaml.j2",
         nvidia_plugin=NVIDIA_PLUGIN if nvidia else None,
         efa_plugin=EFA_PLUGIN if efa else None,
@@ -72,7 +72,9 @@ def plugins_manifest(*, nvidia: Sequence[str], efa: Sequence[str]) -> str | None
 
 def neuron_manifest(plugin: str, types: Sequence[str]) -> str:
     """The manifest of Neuron's device plugin for nodes of these types, by the image of the plugin."""
-    return rendered("kubernetes/device-plugin.yaml.j2", resource=NEURON, device_plugin=plugin, neuron_types=types)
+    return render_template(
+        "kubernetes/device-plugin.yaml.j2", resource=NEURON, device_plugin=plugin, neuron_types=types
+    )
 
 
 def neuron_plugin() -> str | None:

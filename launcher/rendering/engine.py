@@ -85,7 +85,7 @@ def _environment(folder: Path) -> Environment:
     return engine
 
 
-def rendered(template: str, view: Any = None, /, **values: Any) -> str:
+def render_template(template: str, view: Any = None, /, **values: Any) -> str:
     """The text of a template; the template's first line names the values that it reads.
 
     `template` is a path below templates/; the fields of the dataclass instance `view` are values too.

@@ -6,7 +6,7 @@ from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.node import node_packages, node_script
 
 PARALLELCLUSTER_VERSION = "3.16.1"
@@ -40,7 +40,7 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         return {}
     (packages,) = needed
     region, name = plan.place.region, f"slipway-{plan.cluster_name}"
-    configuration = rendered(
+    configuration = render_template(
         "parallelcluster/image.yaml.j2",
         plan=plan,
         component=name,
@@ -52,7 +52,9 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         subnet_id=subnet_id(plan),
     )
     script = [f"{_INDENT}{line}".rstrip() for line in node_script().splitlines()[1:]]
-    component = rendered("parallelcluster/image-component.yaml.j2", component=name, packages=packages, script=script)
+    component = render_template(
+        "parallelcluster/image-component.yaml.j2", component=name, packages=packages, script=script
+    )
     return {"image.yaml": configuration, "image-component.yaml": component}
 
 

@@ -20,7 +20,7 @@ from launcher.planning.secrets import reference_findings
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.batch import JobSettings, NodeView, job_spec
 from launcher.rendering.efa_rules import document_findings
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
 from launcher.rendering.node import script_text
 from launcher.rendering.slurm_job import JOB_FILE
@@ -147,7 +147,7 @@ def job_manifests(
     name, retries = job_name(plan, job.run), job.retries_of(run)
     account = account or service_account(plan, dedicated=plan.request.target.cluster is None)
     place = {"namespace": namespace_of(plan), "service_account": account}
-    text = rendered(
+    text = render_template(
         "kubernetes/job.yaml.j2",
         **place,
         plan=plan,
@@ -158,7 +158,7 @@ def job_manifests(
         workers_per_node=facts.training_workers,
         image=_image(plan, facts),
         selector=pod.selector(plan, facts),
-        tolerated=pod.tolerated(facts),
+        tolerated=pod.toleration_keys(facts),
         resource=pod.resource_name(facts),
         hugepages_mib=pod.huge_pages_mib(facts),
         cpus=pod.cpus_of(facts),
@@ -182,7 +182,7 @@ def job_manifests(
     lost = tuple(document_findings(documents, needed, where="templates/kubernetes"))
     if lost:
         raise ImpossibleError(f"{plan.name}: its pods would have no EFA", findings=lost)
-    return rendered("kubernetes/namespace.yaml.j2", plan=plan, **place), text
+    return render_template("kubernetes/namespace.yaml.j2", plan=plan, **place), text
 
 
 def _image(plan: Plan, facts: InstanceType) -> str:

@@ -97,7 +97,7 @@ def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
     return tuple(tags)
 
 
-def tolerated(facts: InstanceType) -> tuple[str, ...]:
+def toleration_keys(facts: InstanceType) -> tuple[str, ...]:
     """Taints that a pod tolerates: nodes with chips or EFA may be reserved for pods that request them."""
     resource = resource_name(facts)
     resources = () if resource is None else (resource,)

@@ -2,7 +2,7 @@
 
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.node import PYTHONS
 
 
@@ -11,7 +11,7 @@ def environment_script(facts: InstanceType, os: OperatingSystem) -> str | None:
     stack = facts.chip.training_stack if facts.chip is not None else None
     if stack is None:
         return None
-    return rendered(stack.template, stack=stack, python=PYTHONS[os])
+    return render_template(stack.template, stack=stack, python=PYTHONS[os])
 
 
 def keeps_compiled_programs(facts: InstanceType) -> bool:

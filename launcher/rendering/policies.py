@@ -61,12 +61,12 @@ class Account:
         for resource in facts.resources:
             named = _LIST.fullmatch(resource)
             if named is None:
-                arns.append(_filled(resource, self))
+                arns.append(_fill_in(resource, self))
             elif named[1] in _OF_BUCKETS:
                 arns += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
             else:
                 every = _EVERY.get(named[1], ())
-                arns += self.lists.get(named[1], tuple(_filled(resource, self) for resource in every))
+                arns += self.lists.get(named[1], tuple(_fill_in(resource, self) for resource in every))
         return arns
 
     def policy_arn(self, name: str) -> str:
@@ -167,7 +167,7 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
 def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
     """One statement, with its placeholders filled in."""
     conditions: dict[str, dict[str, Any]] = {
-        operator: {key: [_filled(value, account) for value in values] for key, values in keys.items()}
+        operator: {key: [_fill_in(value, account) for value in values] for key, values in keys.items()}
         for operator, keys in facts.conditions.items()
     }
     boundary = account.boundary_arn or (account.policy_arn(BOUNDARY) if policy == BOUNDARY else None)
@@ -182,7 +182,7 @@ def policy_statement(facts: StatementFacts, actions: list[str], account: Account
     }
 
 
-def _filled(text: str, account: Account) -> str:
+def _fill_in(text: str, account: Account) -> str:
     return text.format(account=account.id, partition=account.partition, qualifier=account.qualifier)
 
 

@@ -65,12 +65,12 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     return {
         "store": store,
         "objects": objects,
-        "guarded": _guarded(objects[0], named=uri is not None),
+        "guarded": _guard_objects(objects[0], named=uri is not None),
         **_pods(objects[0], named=uri is not None),
         "model": tuple(arn for buckets, _ in loaded for arn in buckets),
         "files": tuple(arn for _, files in loaded for arn in files),
         "key": () if key is None else (key,),
-        **_reached(request, account),
+        **_reached_resources(request, account),
         "nodes": (request.security.roles.nodes or cluster_roles,),
         **{
             name: tuple(sorted({reference.arn for reference in references if reference.service == service}))
@@ -89,7 +89,7 @@ def limited_lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[
     return {"places": tuple(sorted(places)), **{name: lists[name] for name in _SECRETS}}
 
 
-def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+def _reached_resources(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
     """Buckets, objects and keys of the trainer's own places and of the data that nodes fetch."""
     values = {}
     for word, writes in (("own", True), ("data", False)):
@@ -115,7 +115,7 @@ def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def _guarded(objects: str, *, named: bool) -> tuple[str, ...]:
+def _guard_objects(objects: str, *, named: bool) -> tuple[str, ...]:
     """The objects that only the guard writes; the folder of a store that a stack creates is unknown."""
     folder = objects.removesuffix("/*") if named else objects
     return (f"{folder}/{BUDGET_FOLDER}/*", f"{folder}/{GUARD_FOLDER}/*/{SENT_FOLDER}/*")

@@ -12,7 +12,7 @@ from launcher.planning.endpoint import HOST_SHARE, MODEL_FOLDER, ServingDeployme
 from launcher.planning.endpoint_checks import deployment_findings
 from launcher.planning.serving.footprint import compiler_gib
 from launcher.rendering.device_plugins import NEURON_FILE, neuron_manifest, neuron_types
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.kubernetes_pod import NEURON
 
 SERVICE_FILE = "kubernetes/service.yaml"
@@ -55,7 +55,7 @@ def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
     replicas = plan.place.nodes * copies
     resource = NEURON if served.neuron else "nvidia.com/gpu"
     device_plugin = None if plugin is None else served.images.uri(plugin, plan.place.region)
-    service = rendered(
+    service = render_template(
         "kubernetes/service.yaml.j2",
         plan=plan,
         served=served,
@@ -154,7 +154,7 @@ def compile_script(served: ServingDeployment) -> str | None:
     target = served.chip.compiler_target
     if not target or image is None or source is None or destination is None:
         return None
-    return rendered(
+    return render_template(
         "serving/compile.sh.j2",
         plan=plan,
         name=f"compile-{plan.name}",

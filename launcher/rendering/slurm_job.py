@@ -8,7 +8,7 @@ from launcher.model.plan import Plan
 from launcher.model.slurm_step import STEP_DEVICES
 from launcher.rendering.batch import JobSettings, batch_script, job_spec
 from launcher.rendering.cluster import queue_name
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.neuron import environment_script
 from launcher.rendering.node import efa_check, script_text
@@ -32,7 +32,7 @@ def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str |
     if workers == 0:
         return None
     across_nodes = plan.place.nodes > 1 and facts.efa_interfaces > 0
-    return rendered(
+    return render_template(
         "slurm/preflight.sbatch.j2",
         plan=plan,
         facts=facts,

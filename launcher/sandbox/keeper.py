@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.model.emulator import MARK
-from launcher.sandbox.processes import end, marked, with_descendants
+from launcher.sandbox.processes import end, marked_processes, with_descendants
 
 
 def clean_up(mark: str, paths: list[Path]) -> None:
     """Wait for the end of standard input, end the processes that carry the mark, and remove the paths."""
     sys.stdin.buffer.read()
-    end(lambda: with_descendants(marked(MARK, mark)))
+    end(lambda: with_descendants(marked_processes(MARK, mark)))
     remove(paths)
 
 

@@ -26,7 +26,7 @@ def everything() -> Iterator[int]:
     return (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
 
 
-def marked(variable: str, value: str) -> set[int]:
+def marked_processes(variable: str, value: str) -> set[int]:
     """The processes started with `variable=value` in their environment; zombies show none and are excluded."""
     entry = f"{variable}={value}".encode()
     return {pid for pid in everything() if entry in _read(pid, "environ").split(b"\0")}
@@ -35,7 +35,7 @@ def marked(variable: str, value: str) -> set[int]:
 def holding(paths: set[Path]) -> set[int]:
     """The processes that have one of the files open. Paths must be real paths, without symbolic links.
 
-    A slurmstepd overwrites its environment with its title, so that `marked` cannot see it.
+    A slurmstepd overwrites its environment with its title, so that `marked_processes` cannot see it.
     """
     names = {str(path) for path in paths}
     return {pid for pid in everything() if not names.isdisjoint(_open_files(pid))}

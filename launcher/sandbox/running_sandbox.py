@@ -204,10 +204,10 @@ def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox
         sandbox.client.call("end")
     deadline = time.monotonic() + _END_S
     # The record may be old: the process is its server only if it has the mark.
-    while sandbox.pid in processes.marked(MARK, sandbox.mark) and time.monotonic() < deadline:
+    while sandbox.pid in processes.marked_processes(MARK, sandbox.mark) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     # The keeper does the same, where it was not killed itself.
-    remaining = processes.end(lambda: processes.with_descendants(processes.marked(MARK, sandbox.mark)))
+    remaining = processes.end(lambda: processes.with_descendants(processes.marked_processes(MARK, sandbox.mark)))
     if remaining:
         raise AwsError(f"the sandbox did not end; remaining processes: {', '.join(map(str, sorted(remaining)))}")
     remove([Path(sandbox.folder), link_of(sandbox.mark)])

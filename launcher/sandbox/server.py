@@ -137,7 +137,7 @@ class Server:
         self._making = threading.Lock()
         self._ledger = Ledger()
         self.port = sockets[0].getsockname()[1]
-        self._keys = KeyRing(issued_keys.issued)
+        self._keys = KeyRing(issued_keys.issued_key)
         pods = partial(pod_environment, self.port, self._keys.owner)
         self._registry = Registry(short, mark, with_slurm=with_slurm, pods=pods, keys=self._keys)
         self._behaviour = Behaviour()

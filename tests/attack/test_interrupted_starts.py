@@ -34,7 +34,7 @@ def owned_environment(tmp_path, monkeypatch):
 
 def remnants(environment):
     """Processes and folders of the person's sandboxes."""
-    pids = processes.marked("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"]) - {os.getpid()}
+    pids = processes.marked_processes("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"]) - {os.getpid()}
     return [*sorted(pids), *sorted(Path(environment["TMPDIR"]).iterdir())]
 
 
@@ -57,7 +57,7 @@ def test_interrupted_start_leaves_no_process_or_a_complete_sandbox(owned_environ
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
 def test_stop_ends_the_remaining_processes_of_a_killed_sandbox(owned_environment, killed):
     started = running_sandbox.start(owned_environment, scheduler="local")
-    marked = processes.marked(MARK, started.mark)
+    marked = processes.marked_processes(MARK, started.mark)
     assert started.pid in marked
     (keeper,) = marked - {started.pid}
     for pid in {"server": [started.pid], "keeper": [keeper], "both": [keeper, started.pid]}[killed]:

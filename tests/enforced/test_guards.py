@@ -130,7 +130,7 @@ def simulated(enforced, users):
 
     def ask(example, action, arn, name=None):
         user = f"arn:aws:iam::{ID}:user/{name or f'guard-{example}'}"
-        (simulation,) = identity.simulated(enforced.owner, user, [action], [arn])
+        (simulation,) = identity.simulate_permissions(enforced.owner, user, [action], [arn])
         return simulation.allowed
 
     return ask

@@ -32,7 +32,7 @@ LAUNCH = {
     "security groups": lambda session: networks.group_vpcs(session, ("sg-00000000",)),
     "routes": lambda session: networks.default_routes(session, SUBNET[0]),
     "stack": lambda session: stacks.find(session, "slipway-team-training"),
-    "stacks": lambda session: stacks.tagged(session, "slipway:cluster"),
+    "stacks": lambda session: stacks.tagged_stacks(session, "slipway:cluster"),
     "exports": stacks.exports,
     "service role": lambda session: has_service_role(session, SPOT),
     "role": lambda session: roles.role(session, "slipway-team-training-NodeRole"),
@@ -53,7 +53,9 @@ LAUNCH = {
 NOW = "2026-11-22"
 
 DOCTOR = {
-    "simulation": lambda session: identity.simulated(session, f"arn:aws:iam::{ID}:user/person", ["s3:GetObject"]),
+    "simulation": lambda session: identity.simulate_permissions(
+        session, f"arn:aws:iam::{ID}:user/person", ["s3:GetObject"]
+    ),
     "image": lambda session: images.ami_state(session, "ami-0123456789abcdef0"),
     "key": lambda session: keys.key(session, session.key),
     "key's policy": lambda session: keys.key_policy(session, session.key),
@@ -152,7 +154,7 @@ def test_simulation_of_the_doctor_equals_the_result_of_the_calls(session_named):
     """`doctor` asks IAM: its answer is held against the calls above."""
     person = f"arn:aws:iam::{ID}:user/person"
     actions = ["s3:GetObject", "s3:PutObject"]
-    inside = identity.simulated(session_named("doctor"), person, actions, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
-    outside = identity.simulated(session_named("doctor"), person, actions, [f"arn:aws:s3:::{OTHER}/x"])
+    inside = identity.simulate_permissions(session_named("doctor"), person, actions, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
+    outside = identity.simulate_permissions(session_named("doctor"), person, actions, [f"arn:aws:s3:::{OTHER}/x"])
     assert [decision.allowed for decision in inside] == [True, True]
     assert [decision.allowed for decision in outside] == [False, False]

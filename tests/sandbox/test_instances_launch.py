@@ -16,7 +16,7 @@ from launcher.model.errors import DeploymentFailedError, SecondJobError
 from launcher.model.report import RunStatus
 from launcher.records.report_document import stored_report
 from launcher.records.run_folder import latest
-from launcher.records.submission import FILE, recorded
+from launcher.records.submission import FILE, read_submission
 from launcher.workflow.cluster.instance_jobs import InstanceJobs, reach_instances
 from launcher.workflow.history.attempts import read_events
 from launcher.workflow.quote.options import PriceOptions
@@ -170,7 +170,7 @@ def recorded_anyhow(root, sandbox):
     document = latest("left", root).read_json(FILE)
     document["head_node"]["instance"] = "a sandbox that stays"
     latest("left", root).write_json(FILE, document)
-    return recorded(latest("left", root))
+    return read_submission(latest("left", root))
 
 
 def guard_at(sandbox, name, now):

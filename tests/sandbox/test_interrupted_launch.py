@@ -118,7 +118,7 @@ def wait_until_clean(mark, temporary):
     """Wait until no process carries a mark and the temporary folder is as it was."""
     deadline = time.monotonic() + PATIENCE_S
     while remaining := [
-        *processes.marked(MARK, mark),
+        *processes.marked_processes(MARK, mark),
         *temporary.glob("slw-*"),
         *Path("/tmp").glob(f"slw-{mark[:8]}"),  # noqa: S108 - the short link of a sandbox in a deep folder
     ]:

@@ -66,7 +66,7 @@ def left_of(place_of_sandbox):
     pids = [pid for pid in (place_of_sandbox.pid,) if processes.is_running(pid)]
     return [
         *pids,
-        *processes.marked(MARK, place_of_sandbox.mark),
+        *processes.marked_processes(MARK, place_of_sandbox.mark),
         *(p for p in [place_of_sandbox.folder] if Path(p).exists()),
     ]
 

@@ -108,7 +108,7 @@ class TestInterruption:
 def remains(description):
     """What is left of a sandbox: its processes, its folder, whoever listens on its port."""
     remaining = [f"process {pid}" for pid in description["pids"] if processes.is_running(pid)]
-    remaining += [f"marked {pid}" for pid in processes.marked(MARK, description["mark"])]
+    remaining += [f"marked {pid}" for pid in processes.marked_processes(MARK, description["mark"])]
     remaining += [path for path in description["paths"] if os.path.lexists(path)]
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", description["port"])) == 0:
@@ -140,7 +140,7 @@ def described(sandbox):
     """What there is of a sandbox, for somebody who wants to see it gone."""
     server = sandbox._server
     pids = processes.with_descendants({server._server.pid, server._keeper.pid})
-    pids |= processes.marked(MARK, sandbox._mark)
+    pids |= processes.marked_processes(MARK, sandbox._mark)
     return {
         "pids": sorted(pids),
         "server": server._server.pid,

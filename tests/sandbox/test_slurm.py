@@ -290,7 +290,7 @@ class TestLoss:
         private_slurm.declare_down(node, "spot interruption")
         until(lambda: slurm_jobs.state(job) is JobState.PENDING)
         node_mark = f"{private_slurm.places.folder.name}-{node}"
-        processes.end(lambda: processes.marked(processes.NODE_MARK, node_mark))
+        processes.end(lambda: processes.marked_processes(processes.NODE_MARK, node_mark))
         assert not processes.is_running(pid)
         assert private_slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").startswith("down")
         private_slurm.start_node(node)

@@ -347,7 +347,7 @@ class PublicFiles:
     def _products(self, service: str, region: str, progress: Progress) -> list[Product]:
         url = self._where.offer(service, region)
         stored = self._folder / f"{service}-{'all' if region == EVERYWHERE else region}.json"
-        tag, before = _stored(stored, self._interest.mark)
+        tag, before = _stored_products(stored, self._interest.mark)
         file = self._downloads.fetch(url, known=tag, progress=progress)
         if file is None:
             return before
@@ -376,7 +376,7 @@ def _with_source(answer: Answer, source: str) -> Answer:
     return Answer(rates=rates, refusals=answer.refusals)
 
 
-def _stored(path: Path, mark: str) -> tuple[str, list[Product]]:
+def _stored_products(path: Path, mark: str) -> tuple[str, list[Product]]:
     """The stored products of an offer file, with its ETag; empty if they were stored for another interest."""
     try:
         state = safe_json.load(path)

@@ -100,7 +100,7 @@ class Pool(NamedTuple):
     priority: int
 
 
-def ordered(  # noqa: PLR0917  the facts of one request
+def order_pools(  # noqa: PLR0917  the facts of one request
     types: Sequence[str],
     subnets: Mapping[str, SubnetFacts],
     distribution: Mapping[str, Any],
@@ -167,7 +167,7 @@ def _spot_key(
     return key
 
 
-def shown(refusal: tuple[str, str], *, mixed: bool, spot: bool) -> str:
+def refusal_text(refusal: tuple[str, str], *, mixed: bool, spot: bool) -> str:
     """The message of an activity: a group with a mixed instances policy names the market and the error's code."""
     code, message = refusal
     if not mixed:

@@ -85,7 +85,7 @@ class Fleet:
                 raise LaunchRefusedError(f"The subnet ID '{subnet}' does not exist")
             subnets[subnet] = facts
         spot, refused, distribution = is_spot(policy, data), ("", ""), policy.get("InstancesDistribution", {})
-        pools = allocation.ordered(
+        pools = allocation.order_pools(
             types or [data["InstanceType"]],
             subnets,
             distribution,
@@ -100,7 +100,7 @@ class Fleet:
             if not refused[1]:
                 self.capacity.take(pool.type, pool.facts)
                 return self._started(group, data, pool.type, pool.subnet, pool.facts.zone, spot=spot)
-        raise LaunchRefusedError(allocation.shown(refused, mixed=bool(policy), spot=spot))
+        raise LaunchRefusedError(allocation.refusal_text(refused, mixed=bool(policy), spot=spot))
 
     def _refusal(
         self, data: Mapping[str, Any], distribution: Mapping[str, Any], pool: allocation.Pool, *, spot: bool

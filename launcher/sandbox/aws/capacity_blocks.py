@@ -65,7 +65,7 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
         for offered_block in offered_blocks(response).values()
         if offered_block.bought
     }
-    reservations = blocks | on_demand_reservations.described(response.ec2_backend)
+    reservations = blocks | on_demand_reservations.describe_reservations(response.ec2_backend)
     ids = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
     for reservation_id in ids:
         _find_reservation(reservations, reservation_id)

@@ -13,7 +13,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.endpoints import component, components, hosted
+from launcher.sandbox.aws.endpoints import component, components, hosted_endpoint
 from launcher.sandbox.endpoint.model_server import Hosted
 
 _HOME = "us-east-1"
@@ -61,7 +61,7 @@ def install() -> None:
 
 def find_endpoint(region: str, name: str) -> Hosted | None:
     """An endpoint of a region; None if it does not exist."""
-    return hosted(ACCOUNT, region, name)
+    return hosted_endpoint(ACCOUNT, region, name)
 
 
 def read_object(uri: str) -> bytes | None:

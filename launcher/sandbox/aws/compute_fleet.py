@@ -63,10 +63,10 @@ def remove(requested: Requested, cluster: str) -> None:
 def install(fleets: Registry) -> None:
     """Make the nodes follow the rows that are written into such a table."""
     written = DynamoDBBackend.update_item
-    DynamoDBBackend.update_item = _followed(written, fleets)  # type: ignore[method-assign]
+    DynamoDBBackend.update_item = _with_followers(written, fleets)  # type: ignore[method-assign]
 
 
-def _followed(written: Callable[..., Any], fleets: Registry) -> Callable[..., Any]:
+def _with_followers(written: Callable[..., Any], fleets: Registry) -> Callable[..., Any]:
     """Moto's function; after each call the nodes follow the requested state in the row."""
 
     @wraps(written)

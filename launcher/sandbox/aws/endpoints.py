@@ -437,7 +437,7 @@ def component(account: str, region: str, name: str) -> StoredEntity:
     return stored
 
 
-def hosted(account: str, region: str, name: str) -> Hosted | None:
+def hosted_endpoint(account: str, region: str, name: str) -> Hosted | None:
     """An endpoint with the settings of its containers, or of its component if it has one; None if it does not exist."""
     live: Any = sagemaker_backends[account][region].endpoints.get(name)
     if not isinstance(live, Live):

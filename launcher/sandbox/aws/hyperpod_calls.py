@@ -56,23 +56,23 @@ def install(clusters: Registry, hosts: Registry) -> None:
         """Change the number of instances of groups, and whether faulty instances are replaced."""
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the way moto's own responses read
         _refuse_of_eks(pod, "UpdateCluster")
-        return ActionResult({"ClusterArn": _updated(clusters, pod, request)})
+        return ActionResult({"ClusterArn": _update_cluster(clusters, pod, request)})
 
     def batch_delete_cluster_nodes(response: Any) -> ActionResult:
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
-        return ActionResult(_deleted(clusters, hosts, pod, request))
+        return ActionResult(_delete_nodes(clusters, hosts, pod, request))
 
     def batch_add_cluster_nodes(response: Any) -> ActionResult:
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
-        return ActionResult(_added(hosts, pod, request))
+        return ActionResult(_add_nodes(hosts, pod, request))
 
     def batch_reboot_cluster_nodes(response: Any) -> ActionResult:
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
-        return ActionResult(_rebooted(clusters, pod, request))
+        return ActionResult(_reboot_nodes(clusters, pod, request))
 
     def batch_replace_cluster_nodes(response: Any) -> ActionResult:
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
-        return ActionResult(_replaced(clusters, hosts, pod, request))
+        return ActionResult(_replace_nodes(clusters, hosts, pod, request))
 
     def delete_cluster(response: Any) -> ActionResult:
         pod = _pod(response)
@@ -153,7 +153,7 @@ def _cluster(backend: SageMakerModelBackend, name: str) -> Any:
     raise ResourceNotFound(message=f"Cluster with name {name} not found")
 
 
-def _updated(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> str:
+def _update_cluster(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> str:
     unknown = set(request) - _UPDATED
     if unknown:
         raise NotImplementedError(f"the sandbox's UpdateCluster does not support {', '.join(sorted(unknown))}")
@@ -207,7 +207,7 @@ def _resize(clusters: Registry, pod: PodCluster, name: str, count: int) -> None:
     pod.groups[name]["InstanceCount"] = count
 
 
-def _added(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _add_nodes(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     name = eks_name(pod.request)
     if name is None or not pod.continuous:
         raise ValidationError(
@@ -241,7 +241,7 @@ def _added(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict
     return {"Successful": added, "Failed": []}
 
 
-def _deleted(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _delete_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     ids, logical_ids = request.get("NodeIds", ()), request.get("NodeLogicalIds", ())
     if logical_ids and not pod.continuous:
         raise ValidationError(message=f"NodeLogicalIds are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
@@ -275,7 +275,7 @@ def _deleted(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapp
     return {"Successful": leaving, "Failed": failed, **logical}
 
 
-def _requested(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], list[dict[str, str]]]:
+def _requested_instances(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], list[dict[str, str]]]:
     """The instances of a request that the cluster has, and the failures of the others."""
     if request.get("NodeLogicalIds"):
         raise NotImplementedError("the sandbox's BatchReboot- and BatchReplaceClusterNodes support only NodeIds")
@@ -292,14 +292,14 @@ def _requested(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], 
     return [id_ for id_ in ids if id_ in pod.nodes], failed
 
 
-def _rebooted(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    ids, failed = _requested(pod, request)
+def _reboot_nodes(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    ids, failed = _requested_instances(pod, request)
     clusters.restart(eks_name(pod.request) or pod.cluster_name, ids)
     return {"Successful": ids, "Failed": failed}
 
 
-def _replaced(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    ids, failed = _requested(pod, request)
+def _replace_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    ids, failed = _requested_instances(pod, request)
     control = eks_name(pod.request)
     if control is None:
         clusters.renew(pod.cluster_name, ids)

@@ -9,7 +9,7 @@ _GET_ZONES = "Fn::GetAZs"
 _by_moto = parsing.clean_json
 
 
-def resolved(value: Any, resources: Any) -> Any:
+def resolve_references(value: Any, resources: Any) -> Any:
     """A part of a template with its references resolved; replaces moto's function, which this function calls."""
     if isinstance(value, dict) and _GET_ZONES in value:
         region = _by_moto(value[_GET_ZONES], resources) or resources["AWS::Region"]
@@ -18,5 +18,5 @@ def resolved(value: Any, resources: Any) -> Any:
 
 
 def install() -> None:
-    """Make moto use `resolved`."""
-    setattr(parsing, _by_moto.__name__, resolved)
+    """Make moto use `resolve_references`."""
+    setattr(parsing, _by_moto.__name__, resolve_references)

@@ -17,7 +17,7 @@ _ACTIVE = "Active"
 _LONG_S = 43_200
 
 
-def issued(key_id: str) -> AccessKey | None:
+def issued_key(key_id: str) -> AccessKey | None:
     """An issued key by its id; None if it is unknown or inactive."""
     for account in list(sts_backends.values()):
         for sts in list(account.values()):

@@ -64,12 +64,12 @@ def by_moto(model: Any) -> Callable[[Requested], Any]:
         resource = model.create_from_cloudformation_json(
             requested.name, definition, requested.account_id, requested.region_name
         )
-        return tagged(requested, resource)
+        return with_tags(requested, resource)
 
     return make
 
 
-def tagged(requested: Requested, resource: _Resource) -> _Resource:
+def with_tags(requested: Requested, resource: _Resource) -> _Resource:
     """The resource with the tags of its template."""
     tags = {tag["Key"]: tag["Value"] for tag in requested.get("Tags", [])}
     if tags and isinstance(resource, TaggedEC2Resource):
@@ -96,7 +96,7 @@ def _subnet(requested: Requested) -> Subnet:
     # To moto the first subnet in a zone is the zone's default one, and hands out public addresses.
     subnet.default_for_az = False
     subnet.map_public_ip_on_launch = bool(requested.get("MapPublicIpOnLaunch", False))
-    return tagged(requested, subnet)
+    return with_tags(requested, subnet)
 
 
 def _attachment(requested: Requested) -> Created:
@@ -118,7 +118,7 @@ def _nat(requested: Requested) -> NatGateway:
         requested.get("AllocationId"),
         connectivity_type=requested.get("ConnectivityType", "public"),
     )
-    return tagged(requested, nat)
+    return with_tags(requested, nat)
 
 
 def _instance(requested: Requested) -> Instance:
@@ -150,7 +150,7 @@ def _instance(requested: Requested) -> Instance:
     ec2(requested).modify_instance_attribute(
         instance.id, "source_dest_check", bool(requested.get("SourceDestCheck", True))
     )
-    made: Instance = tagged(requested, instance)
+    made: Instance = with_tags(requested, instance)
     return made
 
 
@@ -166,7 +166,7 @@ def _endpoint(requested: Requested) -> VPCEndPoint:
         security_group_ids=requested.get("SecurityGroupIds", []),
         private_dns_enabled=requested.get("PrivateDnsEnabled"),
     )
-    return tagged(requested, endpoint)
+    return with_tags(requested, endpoint)
 
 
 def _remove_vpc(requested: Requested, vpc: VPC) -> None:

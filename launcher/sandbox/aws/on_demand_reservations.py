@@ -62,7 +62,7 @@ def refusal(backend: Any, identifier: str, instance_type: str, zone: str) -> str
     return ""
 
 
-def described(backend: Any) -> dict[str, dict[str, Any]]:
+def describe_reservations(backend: Any) -> dict[str, dict[str, Any]]:
     """The on-demand reservations of an account and region, as EC2 describes them, by their ids."""
     zones = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[backend.region_name]}
     return {
@@ -120,7 +120,7 @@ def create_capacity_reservation(response: Any) -> ActionResult:
         made_at=datetime.now(UTC).replace(microsecond=0),
     )
     _reservations(backend).append(reservation)
-    return ActionResult({"CapacityReservation": described(backend)[reservation.id]})
+    return ActionResult({"CapacityReservation": describe_reservations(backend)[reservation.id]})
 
 
 def _reservations(backend: Any) -> list[OnDemandReservation]:

@@ -14,7 +14,7 @@ from typing import Any
 from moto.ec2.models.security_groups import SecurityGroup
 
 from launcher.sandbox.aws.model import Created, Model, Requested
-from launcher.sandbox.aws.network import ec2, tagged
+from launcher.sandbox.aws.network import ec2, with_tags
 
 _EVERYWHERE = [{"CidrIp": "0.0.0.0/0"}]
 
@@ -32,7 +32,7 @@ def _group(requested: Requested) -> SecurityGroup:
         ec2(requested).revoke_security_group_egress(group.id, "-1", None, None, _EVERYWHERE, source_groups=[])
     for rule in egress:
         _allow(requested, group.id, rule, outwards=True)
-    return tagged(requested, group)
+    return with_tags(requested, group)
 
 
 def _rule(requested: Requested, *, outwards: bool) -> Created:

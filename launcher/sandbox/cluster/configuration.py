@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.sandbox.cluster.schema import Problem, RequestRefusedError, problems
-from launcher.sandbox.cluster.slurm_settings import denied
+from launcher.sandbox.cluster.slurm_settings import denied_settings
 from launcher.sandbox.cluster.specification import AwsFacts, ClusterSpec, NodeGroup, Queue, TypeFacts
 
 _CLUSTER_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,59}")
@@ -80,7 +80,7 @@ def _setting_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterat
     slurm = scheduling.get("SlurmSettings", {})
     path = "Scheduling.SlurmSettings"
     for index, settings in enumerate(slurm.get("CustomSlurmSettings", [])):
-        yield from denied(settings, "cluster", f"{path}.CustomSlurmSettings[{index}]")
+        yield from denied_settings(settings, "cluster", f"{path}.CustomSlurmSettings[{index}]")
 
 
 def _storage_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
@@ -108,7 +108,7 @@ def _queue_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator
         path = f"Scheduling.SlurmQueues[{index}]"
         yield from _network(queue["Networking"]["SubnetIds"], queue["Networking"], aws, f"{path}.Networking")
         yield from _scripts(queue, aws, path)
-        yield from denied(queue.get("CustomSlurmSettings", {}), "queue", f"{path}.CustomSlurmSettings")
+        yield from denied_settings(queue.get("CustomSlurmSettings", {}), "queue", f"{path}.CustomSlurmSettings")
         for number, access in enumerate(queue.get("Iam", {}).get("S3Access", [])):
             if access["BucketName"] != "*" and not aws.has_object(access["BucketName"], None):
                 yield Problem(path=f"{path}.Iam.S3Access[{number}]", message=f"no bucket {access['BucketName']}")
@@ -126,7 +126,9 @@ def _queue_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator
 def _resource_problems(
     queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts, path: str, *, combined_efa: bool
 ) -> Iterator[Problem]:
-    yield from denied(resource.get("CustomSlurmSettings", {}), "compute resource", f"{path}.CustomSlurmSettings")
+    yield from denied_settings(
+        resource.get("CustomSlurmSettings", {}), "compute resource", f"{path}.CustomSlurmSettings"
+    )
     yield from _count_problems(queue, resource, path)
     if ("InstanceType" in resource) == ("Instances" in resource):
         yield Problem(path=path, message="needs either InstanceType or Instances")

@@ -193,7 +193,7 @@ class Cluster:
             self._slurm.kill_node(name)
             self._slurm.declare_down(name, reason)
         life = self._node(name).life
-        processes.end(lambda: processes.with_descendants(processes.marked(processes.NODE_MARK, life)))
+        processes.end(lambda: processes.with_descendants(processes.marked_processes(processes.NODE_MARK, life)))
         self.scheduler.node_lost(name)
 
     def _started_again(self, names: Sequence[str]) -> None:
@@ -294,7 +294,7 @@ class Cluster:
     def _take_down(self, node: Node, reason: str) -> None:
         if not node.life:
             return
-        processes.end(lambda: processes.with_descendants(processes.marked(processes.NODE_MARK, node.life)))
+        processes.end(lambda: processes.with_descendants(processes.marked_processes(processes.NODE_MARK, node.life)))
         node.fail()
         self._fleet.terminate(node.instance_id, reason)
 

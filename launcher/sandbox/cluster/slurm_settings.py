@@ -53,12 +53,12 @@ _DENIED = {
 """ParallelCluster's own deny list, by level (validators/slurm_settings_validator.py of 3.16.1, read 2026-11-20)."""
 
 
-def denied(settings: Mapping[str, Any], level: str, path: str) -> Iterator[Problem]:
+def denied_settings(settings: Mapping[str, Any], level: str, path: str) -> Iterator[Problem]:
     """The settings that only ParallelCluster may set.
 
     `level` is "cluster", "queue" or "compute resource".
 
-    >>> [str(problem) for problem in denied({"TaskPlugin": "task/none"}, "cluster", "Settings")]
+    >>> [str(problem) for problem in denied_settings({"TaskPlugin": "task/none"}, "cluster", "Settings")]
     ['Settings.TaskPlugin: ParallelCluster sets it itself']
     """
     if level == "cluster" and len(settings) > 1:

@@ -152,7 +152,7 @@ class Machine:
     def end(self) -> None:
         """End the instance with all its processes; its disks are gone."""
         with self._lock:
-            processes.end(lambda: processes.with_descendants(processes.marked(NODE, self.id)))
+            processes.end(lambda: processes.with_descendants(processes.marked_processes(NODE, self.id)))
             if self._process is not None:
                 self._process.wait()
             self.metadata.stop()

@@ -64,7 +64,7 @@ class Api:
         if kind.schema is not None:
             created = structure.with_defaults(kind.schema, created)
         if kind.kind == "CustomResourceDefinition":
-            for defined in kinds.defined(created):
+            for defined in kinds.defined_kinds(created):
                 self.kinds.add(defined)
         return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(created))
 

@@ -30,7 +30,7 @@ def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: st
         rule = row["rule"]
         if "oldSelf" in rule and old is None and not row.get("optionalOldSelf"):
             continue
-        holds, problem = (value == old, "") if rule == _UNCHANGED else _evaluated(rule, value, old)
+        holds, problem = (value == old, "") if rule == _UNCHANGED else _evaluate(rule, value, old)
         if problem:
             yield path, f'Invalid value: "{shown}": rule evaluation error: {problem}'
         elif holds is not True:
@@ -68,13 +68,13 @@ def _message(rule: Mapping[str, Any], value: Any, old: Any) -> str:
     """The message of a rule: its evaluated expression, else its fixed text."""
     worked = rule.get("messageExpression")
     if worked:
-        result, problem = _evaluated(worked, value, old)
+        result, problem = _evaluate(worked, value, old)
         if not problem and isinstance(result, str) and result.strip():
             return result
     return str(rule.get("message", ""))
 
 
-def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
+def _evaluate(expression: str, value: Any, old: Any) -> tuple[Any, str]:
     import cel  # noqa: PLC0415 - only definitions that a test brings have such rules
 
     context = cel.Context()
@@ -96,7 +96,7 @@ def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
         return None, str(problem)
 
 
-def paired(schema: Mapping[str, Any], value: list[Any], old: Any) -> list[Any]:
+def pair_items(schema: Mapping[str, Any], value: list[Any], old: Any) -> list[Any]:
     """The old value of each item of a list; None for a new item.
 
     Only items of a list of type map can be identified (Kubernetes documentation, "Transition rules"): transition rules

@@ -70,7 +70,7 @@ class Channels:
         return data
 
 
-def accepted(headers: Message) -> list[tuple[str, str]]:
+def handshake_headers(headers: Message) -> list[tuple[str, str]]:
     """The response headers of a handshake.
 
     Raises:

@@ -80,7 +80,7 @@ def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> st
     return ""
 
 
-def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
+def attachment_refusal(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
     """Why a volume cannot be attached to a pod's node: a running pod of `pods` uses it on another node; else empty."""
     namespace, node = pod["metadata"]["namespace"], pod["spec"]["nodeName"]
     for claim in claims:

@@ -19,11 +19,11 @@ from launcher.sandbox.kubernetes import claims, device_plugins, job_controller, 
 from launcher.sandbox.kubernetes.api import Api, disrupt
 from launcher.sandbox.kubernetes.channels import Spawn
 from launcher.sandbox.kubernetes.controllers import Cluster
-from launcher.sandbox.kubernetes.kinds import shipped
+from launcher.sandbox.kubernetes.kinds import shipped_kinds
 from launcher.sandbox.kubernetes.kubelet import FORCED_GRACE_S, PodRun
 from launcher.sandbox.kubernetes.server import Server
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, conditioned, now, owned
+from launcher.sandbox.kubernetes.store import Object, conditioned, now, owner_uids
 from launcher.sandbox.kubernetes.tokens import Tokens
 
 _POLL_S = 0.2
@@ -85,7 +85,7 @@ class KubernetesCluster:
     ) -> None:
         self.name = name
         self.api = Api()
-        for kind in shipped(operators):
+        for kind in shipped_kinds(operators):
             self.api.kinds.add(kind)
         self.tokens = Tokens(name, keys)
         self.server = Server(self.api, allows=self.tokens.allows, log=self.log, spawner=self.spawner)
@@ -257,7 +257,7 @@ class KubernetesCluster:
         for kind, header in headers:
             metadata = header["metadata"]
             place = metadata.get("namespace", ""), metadata["name"]
-            owners = list(owned(header))
+            owners = list(owner_uids(header))
             if owners and not any(owner in uids for owner in owners) and "deletionTimestamp" not in metadata:
                 self._quietly(lambda kind=kind, place=place: self.api.delete(kind, place[0], place[1], {}))
             if kind.kind == "Pod" and owners and not any(owner in uids for owner in owners):
@@ -267,7 +267,7 @@ class KubernetesCluster:
 
     def _foreground(self, header: Object, kind: Any) -> None:
         metadata = header["metadata"]
-        dependents = [(of, other) for of, other in self.api.objects.headers() if metadata["uid"] in owned(other)]
+        dependents = [(of, other) for of, other in self.api.objects.headers() if metadata["uid"] in owner_uids(other)]
         for of, dependent in dependents:
             where = dependent["metadata"].get("namespace", ""), dependent["metadata"]["name"]
             self._cluster.untrack(dependent, job_controller.TRACKED) if of.kind == "Pod" else None
@@ -377,7 +377,7 @@ class KubernetesCluster:
             return True
         uid = pod["metadata"]["uid"]
         running = [pod for pod in pods if (run := self._runs.get(pod["metadata"]["uid"])) and run.is_alive()]
-        why = claims.unattached(pod, self._cluster.every("", "persistentvolumeclaims"), running)
+        why = claims.attachment_refusal(pod, self._cluster.every("", "persistentvolumeclaims"), running)
         if why and self._unattached.get(uid) != why:
             self._cluster.event(pod, "Warning", "FailedAttachVolume", why, source="attachdetach-controller")
         self._unattached[uid] = why

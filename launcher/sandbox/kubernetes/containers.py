@@ -28,10 +28,10 @@ class ContainerError(Exception):
         self.reason = reason
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
+def expand_names(text: str, values: Mapping[str, str]) -> str:
     """A text with $(NAME) expanded; `$$` is one dollar, and unknown names stay unchanged (Kubernetes' own rule).
 
-    >>> expanded("$(A) $$(A) $(B)", {"A": "1"})
+    >>> expand_names("$(A) $$(A) $(B)", {"A": "1"})
     '1 $(A) $(B)'
     """
 
@@ -41,7 +41,7 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(fill, text)
 
 
-def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: FindObject) -> dict[str, Path]:
+def create_volumes(pod: Mapping[str, Any], folder: Path, claims: Path, find: FindObject) -> dict[str, Path]:
     """Create a pod's volumes; return the folder of each by its name, except memory-backed ones, which have no folder.
 
     Raises:
@@ -102,7 +102,9 @@ def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: FindOb
         values |= {f"{prefix}{key}": value.decode() for key, value in _data(referenced or {}).items()}
     for variable in container.get("env", ()):
         source = variable.get("valueFrom")
-        value = expanded(variable.get("value", ""), values) if source is None else _referred(source, pod, find)
+        value = (
+            expand_names(variable.get("value", ""), values) if source is None else _referred_value(source, pod, find)
+        )
         if value is not None:
             values[variable["name"]] = value
     return values
@@ -116,7 +118,7 @@ def own_names(container: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name, field in fields if field.get("fieldPath", "").startswith("metadata."))
 
 
-def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: FindObject) -> str | None:
+def _referred_value(source: Mapping[str, Any], pod: Mapping[str, Any], find: FindObject) -> str | None:
     """The value of a variable from another object; None for a missing optional one."""
     if "fieldRef" in source:
         return _field(source["fieldRef"]["fieldPath"], pod)

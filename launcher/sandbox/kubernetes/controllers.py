@@ -9,7 +9,7 @@ from typing import Any
 from launcher.sandbox.kubernetes.api import Api
 from launcher.sandbox.kubernetes.kinds import Kind
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, conditioned, now, owned
+from launcher.sandbox.kubernetes.store import Object, conditioned, now, owner_uids
 
 REPLACE_S = 1.0
 """Delay before a failed pod is replaced: in Kubernetes 10 s, doubled each time (pkg/controller/job); here 1 s."""
@@ -36,7 +36,7 @@ class Cluster:
 
     def pods_of(self, namespace: str, uid: str) -> list[Object]:
         """The pods that an object owns, oldest first."""
-        pods = self.api.objects.every(self.kind("", "pods"), namespace, lambda pod: uid in owned(pod))[0]
+        pods = self.api.objects.every(self.kind("", "pods"), namespace, lambda pod: uid in owner_uids(pod))[0]
         return sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
 
     def create_pod(self, pod: Object, owner: Object) -> None:

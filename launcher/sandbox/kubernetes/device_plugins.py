@@ -17,7 +17,7 @@ _SHOWS = {
 }
 
 
-def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[str]:
+def advertised_resources(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[str]:
     """The resources whose device plugins run on a node."""
     images = [
         str(container.get("image", ""))
@@ -31,4 +31,6 @@ def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[s
 def fresh(daemon_sets: Iterable[Mapping[str, Any]], node: Object, carried: Mapping[str, str]) -> dict[str, str]:
     """The devices of a node that its plugins report and that pods cannot request yet."""
     room = node.get("status", {}).get("allocatable", {})
-    return {name: carried[name] for name in shown(daemon_sets, node) if name in carried and name not in room}
+    return {
+        name: carried[name] for name in advertised_resources(daemon_sets, node) if name in carried and name not in room
+    }

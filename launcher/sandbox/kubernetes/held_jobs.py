@@ -21,7 +21,7 @@ def held_back(document: Object) -> Object:
     labels = document.get("metadata", {}).get("labels", {})
     if document.get("kind") not in JOBS or QUEUE_LABEL not in labels or "spec" not in document:
         return document
-    return suspended(document, is_held=True)
+    return with_suspend(document, is_held=True)
 
 
 def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ def governed_namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(_GOVERNED)}}
 
 
-def suspended(job: Object, *, is_held: bool) -> Object:
+def with_suspend(job: Object, *, is_held: bool) -> Object:
     """A job with its suspend flag set: in the spec of a Job, in the run policy of operators' jobs."""
     spec = job["spec"]
     if job["kind"] == "Job":

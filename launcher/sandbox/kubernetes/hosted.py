@@ -16,7 +16,7 @@ from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.api import Api
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
-from launcher.sandbox.kubernetes.kinds import Kind, shipped
+from launcher.sandbox.kubernetes.kinds import Kind, shipped_kinds
 from launcher.sandbox.kubernetes.statuses import RefusedError
 
 SCHEDULER = "kubernetes"
@@ -182,7 +182,7 @@ class HostedKubernetes:
 
     def install(self, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
         """Serve the kinds of operators, and create objects."""
-        for kind in shipped(operators):
+        for kind in shipped_kinds(operators):
             self._kubernetes.api.kinds.add(kind)
         for object_ in objects:
             create(self._kubernetes.api, object_)

@@ -79,7 +79,7 @@ class Kinds:
         return iter(tuple(self._found.values()))
 
 
-def shipped(names: tuple[str, ...]) -> list[Kind]:
+def shipped_kinds(names: tuple[str, ...]) -> list[Kind]:
     """The custom kinds of some operators, by their names in `custom_kinds.yaml`.
 
     Raises:
@@ -106,7 +106,7 @@ def _operators() -> dict[str, list[dict[str, Any]]]:
     return dict(safe_yaml.loads(_FILE.read_text(encoding="utf-8"))["operators"])
 
 
-def defined(definition: Mapping[str, Any]) -> list[Kind]:
+def defined_kinds(definition: Mapping[str, Any]) -> list[Kind]:
     """The kinds of a CustomResourceDefinition, one for each served version."""
     spec = definition["spec"]
     return [

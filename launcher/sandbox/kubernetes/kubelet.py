@@ -100,7 +100,7 @@ class PodRun(threading.Thread):
     def _live(self) -> str:
         spec = self._pod["spec"]
         self._folder.joinpath("logs").mkdir(parents=True, exist_ok=True)
-        self._volumes = containers.prepared(self._pod, self._folder, self._claims, self._find)
+        self._volumes = containers.create_volumes(self._pod, self._folder, self._claims, self._find)
         for part in ("initContainers", "containers"):
             for waiting in spec.get(part, ()):
                 self._statuses[waiting["name"]] = _waiting(waiting, "PodInitializing")
@@ -185,7 +185,7 @@ class PodRun(threading.Thread):
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
         paths, variables, environment, workdir = self._inside(container)
         command = [*container.get("command", ()), *container.get("args", ())]
-        command = [paths(containers.expanded(argument, variables)) for argument in command]
+        command = [paths(containers.expand_names(argument, variables)) for argument in command]
         containers.program_of({**container, "command": command if container.get("command") else []}, environment)
         workdir.mkdir(parents=True, exist_ok=True)
         try:
@@ -231,7 +231,7 @@ class PodRun(threading.Thread):
         return self._folder / "logs" / f"{container}.last-word"
 
     def _processes(self) -> set[int]:
-        return processes.with_descendants(processes.marked(POD_MARK, self._word))
+        return processes.with_descendants(processes.marked_processes(POD_MARK, self._word))
 
     def _ended(self, name: str, code: int, began: str) -> None:
         reason = "Completed" if code == 0 else "Error"

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from launcher.sandbox.kubernetes.controllers import Cluster, is_over
-from launcher.sandbox.kubernetes.held_jobs import QUEUE_LABEL, suspended
+from launcher.sandbox.kubernetes.held_jobs import QUEUE_LABEL, with_suspend
 from launcher.sandbox.kubernetes.placing import requests_of
 from launcher.sandbox.kubernetes.pod_rules import quantity
 from launcher.sandbox.kubernetes.store import Object, conditioned
@@ -221,7 +221,7 @@ def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, is_
     cluster.api.objects.update(
         cluster.kind(place[0], place[1]),
         metadata["namespace"],
-        lambda stored: suspended(stored, is_held=is_held),
+        lambda stored: with_suspend(stored, is_held=is_held),
         metadata["name"],
     )
 

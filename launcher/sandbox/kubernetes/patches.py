@@ -18,10 +18,10 @@ _KEYS = {
 """The key of elements in merged lists (`patchMergeKey` of the API's types); other lists are replaced."""
 
 
-def merged(target: Any, patch: Any) -> Any:
+def merge_patch(target: Any, patch: Any) -> Any:
     """A JSON merge patch (RFC 7386).
 
-    >>> merged({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}})
+    >>> merge_patch({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}})
     {'b': {'c': 2, 'd': 3}}
     """
     if not isinstance(patch, dict):
@@ -31,7 +31,7 @@ def merged(target: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merged(result.get(key), value)
+            result[key] = merge_patch(result.get(key), value)
     return result
 
 
@@ -69,10 +69,10 @@ def _merged_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
     return list(result.values())
 
 
-def operated(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
+def apply_operations(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """A list of operations (RFC 6902): add, remove, replace, test.
 
-    >>> operated({"a": {"b/c": 1}}, [{"op": "replace", "path": "/a/b~1c", "value": 2}])
+    >>> apply_operations({"a": {"b/c": 1}}, [{"op": "replace", "path": "/a/b~1c", "value": 2}])
     {'a': {'b/c': 2}}
     """
     result = copy.deepcopy(target)
@@ -111,8 +111,8 @@ def _operate(parent: Any, last: str, operation: Mapping[str, Any]) -> None:
 
 
 FORMS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "application/merge-patch+json": merged,
+    "application/merge-patch+json": merge_patch,
     "application/strategic-merge-patch+json": merged_by_key,
-    "application/json-patch+json": operated,
+    "application/json-patch+json": apply_operations,
 }
 """The patch functions by the media type of the request."""

@@ -187,7 +187,7 @@ def _tolerations(tolerations: Any, path: str) -> Iterator[Cause]:
             yield f"{at}.effect", "Invalid value: effect must be 'NoExecute' when `tolerationSeconds` is set"
 
 
-def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def pod_changes(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """Forbidden changes of an existing pod: nearly all of its specification."""
     free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates")
 

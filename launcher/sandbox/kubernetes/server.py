@@ -308,7 +308,7 @@ class _Handler(BaseHTTPRequestHandler):
         spawn = self.server.owner.spawner(namespace, name)
         for verb in ("get", "create"):
             self.server.owner.rights.refuse(verb, f"pods/{part}", "", namespace)
-        answer = channels.accepted(self.headers)
+        answer = channels.handshake_headers(self.headers)
         self.close_connection = True
         self.send_response(101)
         for header, value in answer:

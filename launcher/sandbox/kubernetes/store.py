@@ -24,11 +24,11 @@ def conditioned(status: Object, kind: str, *, is_true: bool = True, **fields: st
     return {**status, "conditions": [*others, row]}
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """A copy of a JSON value, five times as fast as copy.deepcopy."""
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, list) else value
+        return {key: copy_json(item) for key, item in value.items()}
+    return [copy_json(item) for item in value] if isinstance(value, list) else value
 
 
 def now() -> str:
@@ -75,7 +75,7 @@ class Objects:
             stored = self._objects.get((kind, namespace, name))
             if stored is None:
                 raise not_found(kind.plural, kind.group, name)
-            document: Object = copied(stored)
+            document: Object = copy_json(stored)
             return document
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
@@ -91,7 +91,7 @@ class Objects:
         """All matching objects of a kind, sorted by namespace and name, and the number of the last change."""
         with self.changed:
             listed = [
-                copied(document)
+                copy_json(document)
                 for (of, where, _), document in self._objects.items()
                 if of == kind and namespace in ("", where) and match(document)
             ]
@@ -101,7 +101,9 @@ class Objects:
     def headers(self) -> list[tuple[Kind, Object]]:
         """Kind and metadata of every object of the cluster."""
         with self.changed:
-            return [(kind, {"metadata": copied(stored["metadata"])}) for (kind, _, _), stored in self._objects.items()]
+            return [
+                (kind, {"metadata": copy_json(stored["metadata"])}) for (kind, _, _), stored in self._objects.items()
+            ]
 
     def create(self, kind: Kind, namespace: str, document: Object) -> Object:
         """Store a new object.
@@ -132,7 +134,7 @@ class Objects:
         """
         with self.changed:
             before = self.get(kind, namespace, name)
-            after = change(copied(before))
+            after = change(copy_json(before))
             if after is None or after == before:
                 return before
             if after.get("spec") != before.get("spec"):
@@ -184,7 +186,7 @@ class Objects:
     def _put(self, kind: Kind, namespace: str, before: Object | None, after: Object) -> Object:
         self._version += 1
         after["metadata"]["resourceVersion"] = str(self._version)
-        stored = copied(after)
+        stored = copy_json(after)
         self._objects[kind, namespace, after["metadata"]["name"]] = stored
         self._note(Change(version=self._version, kind=kind, before=before, after=stored))
         return after
@@ -202,7 +204,7 @@ class Objects:
         self.changed.notify_all()
 
 
-def owned(document: Mapping[str, Any]) -> Iterator[str]:
+def owner_uids(document: Mapping[str, Any]) -> Iterator[str]:
     """The uids of an object's owners."""
     return (reference["uid"] for reference in document["metadata"].get("ownerReferences", ()))
 

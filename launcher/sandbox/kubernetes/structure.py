@@ -67,7 +67,7 @@ def broken_rules(
             if inner is not None:
                 yield from broken_rules(inner, field_value, before, judge_template, f"{path}.{key}" if path else key)
     if isinstance(value, list) and "items" in schema:
-        for index, (item, before) in enumerate(zip(value, cel_rules.paired(schema, value, old), strict=True)):
+        for index, (item, before) in enumerate(zip(value, cel_rules.pair_items(schema, value, old), strict=True)):
             yield from broken_rules(schema["items"], item, before, judge_template, f"{path}[{index}]")
 
 

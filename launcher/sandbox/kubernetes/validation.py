@@ -21,7 +21,7 @@ from launcher.agent import safe_json
 from launcher.model import eks
 from launcher.sandbox.kubernetes import pod_rules, structure
 from launcher.sandbox.kubernetes.cel_rules import unreadable
-from launcher.sandbox.kubernetes.kinds import Kind, Kinds, shipped
+from launcher.sandbox.kubernetes.kinds import Kind, Kinds, shipped_kinds
 from launcher.sandbox.kubernetes.statuses import RefusedError, invalid
 from launcher.sandbox.kubernetes.structure import Cause
 
@@ -117,7 +117,7 @@ def _exit_codes(rule: Mapping[str, Any], path: str, names: set[str]) -> Iterator
         yield f"{path}.containerName", f'Invalid value: "{rule["containerName"]}": must be one of the container names'
 
 
-def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def job_changes(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """Forbidden changes of an existing Job."""
     spec, before = document["spec"], old["spec"]
     fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
@@ -164,7 +164,7 @@ def refusals(
     """
     served = Kinds()
     named = ("training-operator", "hyperpod", "kueue") if operators is None else operators
-    for kind in shipped(named) if kinds is None else kinds:
+    for kind in shipped_kinds(named) if kinds is None else kinds:
         served.add(kind)
     match = next((kind for kind in served if _is(document, kind)), None)
     if match is None:
@@ -285,9 +285,9 @@ def labels(values: Mapping[str, str], path: str) -> list[Cause]:
 
 def _kind_causes(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
     if kind.kind == "Job":
-        return [*job_problems(document), *(changed(document, old) if old is not None else [])]
+        return [*job_problems(document), *(job_changes(document, old) if old is not None else [])]
     if kind.kind == "Pod":
-        return pod_rules.pod_problems(document["spec"], "spec") if old is None else pod_rules.changed(document, old)
+        return pod_rules.pod_problems(document["spec"], "spec") if old is None else pod_rules.pod_changes(document, old)
     if kind.kind == "PersistentVolumeClaim":
         return list(pod_rules.claim_problems(document["spec"], "spec"))
     if kind.kind == "CustomResourceDefinition":

@@ -32,7 +32,7 @@ def _call(operation: str, **arguments: Any) -> Any:
     return ControlClient(str(folder / SOCKET), secret).call(operation, **arguments)
 
 
-def answered(name: str, arguments: Sequence[str]) -> int:
+def answer_command(name: str, arguments: Sequence[str]) -> int:
     """Let the scheduler answer a command; return its exit code."""
     environment = dict(os.environ)
     answer = _call("command", name=name, words=list(arguments), folder=str(Path.cwd()), environment=environment)
@@ -130,7 +130,7 @@ def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
 def main(name: str, arguments: list[str]) -> int:
     """Run one of the commands; return its exit code."""
     try:
-        return srun(arguments) if name == "srun" else answered(name, arguments)
+        return srun(arguments) if name == "srun" else answer_command(name, arguments)
     except (ControlError, OSError) as problem:
         # So Slurm's own commands begin where no controller answers.
         sys.stderr.write(f"{name}: error: Unable to contact slurm controller: {problem}\n")

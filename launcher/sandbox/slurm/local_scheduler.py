@@ -502,7 +502,7 @@ class LocalScheduler:
             job.state = state
 
     def _processes(self, job: Job) -> set[int]:
-        return processes.with_descendants(processes.marked(_JOB_MARK, f"{self._own_mark}.{job.id}"))
+        return processes.with_descendants(processes.marked_processes(_JOB_MARK, f"{self._own_mark}.{job.id}"))
 
     def _environment(self, job: Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
         """The environment of a script: the submission's, Slurm's variables, and those of the first node."""

@@ -351,7 +351,7 @@ class TrainingJob(threading.Thread):
         return f"{self.name_of_job}-{self._life}-{folder.name}"
 
     def _remaining_processes(self, marks: Sequence[str]) -> set[int]:
-        pids = (processes.marked(*word.split("=", 1)) for word in marks)
+        pids = (processes.marked_processes(*word.split("=", 1)) for word in marks)
         return processes.with_descendants(set().union(*pids))
 
     def _ask_to_end(self) -> None:

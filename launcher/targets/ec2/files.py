@@ -26,7 +26,7 @@ from launcher.rendering.cluster import (
     unknown_types,
     unnamed_capacity,
 )
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, pod_spec
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import script_text
@@ -125,7 +125,7 @@ def fleet_context(
 
 def user_data(plan: Plan, names: ClusterNames) -> str:
     """The script that cloud-init runs on every instance at its first boot."""
-    return rendered(
+    return render_template(
         "ec2/user_data.sh.j2",
         store_uri=f"{names.store_uri}/{STAGED_FOLDER}",
         group=cluster_name(plan),
@@ -181,7 +181,7 @@ class Ec2Files(TargetFiles):
         self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
     ) -> list[RenderedFile]:
         """The instances to deploy, and the script that starts them."""
-        shown = rendered("ec2/fleet.yaml.j2", fleet_context(plan, instances, names))
+        shown = render_template("ec2/fleet.yaml.j2", fleet_context(plan, instances, names))
         return [
             RenderedFile(path=CLUSTER_FILE, text=shown),
             RenderedFile(path=USER_DATA_FILE, text=user_data(plan, names), executable=True),

@@ -16,7 +16,7 @@ from launcher.model.tags import Tag
 from launcher.rendering import kubernetes_job
 from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, unknown_types, unnamed_capacity
 from launcher.rendering.device_plugins import plugin_files
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.kubernetes_pod import resource_name
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import reporting
@@ -136,7 +136,7 @@ def user_data(*, local_storage: bool, reports: str | None) -> str | None:
     if not local_storage and reports is None:
         return None
     joined = reporting(JOINED).rstrip("\n")
-    return rendered("eks/user_data.txt.j2", local_storage=local_storage, reports=reports, joined=joined)
+    return render_template("eks/user_data.txt.j2", local_storage=local_storage, reports=reports, joined=joined)
 
 
 def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
@@ -186,7 +186,7 @@ class EksFiles(PodFiles):
         self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
     ) -> list[RenderedFile]:
         """The files of the cluster to deploy, and the manifests to apply once."""
-        shown = rendered("eks/cluster.yaml.j2", eks_context(plan, instances))
+        shown = render_template("eks/cluster.yaml.j2", eks_context(plan, instances))
         return [
             RenderedFile(path=CLUSTER_FILE, text=shown),
             *plugin_files(instances[plan.place.instance_type], instances),

@@ -19,7 +19,7 @@ from launcher.model.tags import Tag
 from launcher.rendering import kubernetes_job
 from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, tags
 from launcher.rendering.efa_rules import chart_findings
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import is_nvidia
 from launcher.rendering.target_files import PodFiles
@@ -67,7 +67,7 @@ def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Clus
     if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
         message = "role, lifecycle script and control plane of a HyperPod cluster must have names"
         raise ValueError(message)
-    return rendered(
+    return render_template(
         "hyperpod/eks.yaml.j2",
         cluster_name=cluster_name(plan),
         eks_arn=names.eks_arn,
@@ -95,7 +95,7 @@ def _system(plan: Plan) -> dict[str, Any]:
 
 def node_script(plan: Plan) -> str:
     """The script that runs on every node at its creation."""
-    return rendered("hyperpod/on_create_eks.sh.j2", cluster=plan.cluster_name)
+    return render_template("hyperpod/on_create_eks.sh.j2", cluster=plan.cluster_name)
 
 
 def chart_values(plan: Plan, facts: InstanceType) -> str:
@@ -105,7 +105,7 @@ def chart_values(plan: Plan, facts: InstanceType) -> str:
         ImpossibleError: with the current values template, nodes would not report their EFA interfaces.
     """
     instance_type = ml_name(facts.name)
-    text = rendered(
+    text = render_template(
         _VALUES,
         commit=chart_pins().commit,
         region=plan.place.region,
@@ -125,7 +125,7 @@ def governance_text(plan: Plan) -> str | None:
     queue = team_queue(plan.request.target.queue)
     if queue is None:
         return None
-    return rendered(
+    return render_template(
         "hyperpod/governance.yaml.j2",
         name=cluster_name(plan),
         team=queue.team,
@@ -171,7 +171,7 @@ class HyperPodEksFiles(PodFiles):
         governed = governance_text(plan)
         shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governed)]
         return [
-            RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
+            RenderedFile(path=CLUSTER_FILE, text=render_template("eks/cluster.yaml.j2", control_context(plan))),
             RenderedFile(path=NODES_FILE, text=nodes),
             RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
             *shared,

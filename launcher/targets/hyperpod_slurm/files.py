@@ -20,7 +20,7 @@ from launcher.rendering.cluster import (
     unknown_types,
     unnamed_capacity,
 )
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import efa_check, is_nvidia, metrics_script, node_script, reporting_arguments
 from launcher.rendering.target_files import TargetFiles
@@ -50,7 +50,7 @@ def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     if None in (names.role_arn, names.lifecycle_uri, names.lustre_dns_name, names.lustre_mount_name):
         message = "role, lifecycle scripts and file system of a HyperPod cluster must have names"
         raise ValueError(message)
-    return rendered(
+    return render_template(
         "hyperpod/cluster.yaml.j2",
         cluster_name=cluster_name(plan),
         groups=_groups(plan, instances[plan.place.instance_type]),
@@ -113,7 +113,7 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
     """The text of the files that HyperPod downloads to every node, by name; HyperPod runs ENTRY_POINT."""
     facts = instances[plan.place.instance_type]
     family = "nvidia" if is_nvidia(facts) else "neuron" if facts.neuron else None
-    script = rendered(
+    script = render_template(
         "hyperpod/on_create.sh.j2",
         cluster=plan.cluster_name,
         region=plan.place.region,

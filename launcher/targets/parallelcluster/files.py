@@ -23,7 +23,7 @@ from launcher.rendering.cluster import (
     unknown_types,
     unnamed_capacity,
 )
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import OLD_KERNELS, boot_reports, is_nvidia, metrics_script, node_arguments, node_script
@@ -74,7 +74,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     public = egress(request, plan.place, instances) is Egress.PUBLIC_ADDRESSES
     types = (plan.place.instance_type, *request.target.fallback_types)
     with_efa = any(instances[name].efa_interfaces for name in types)
-    return rendered(
+    return render_template(
         "parallelcluster/cluster.yaml.j2",
         region=plan.place.region,
         os=request.target.os.value,

@@ -23,7 +23,7 @@ from launcher.rendering.cluster import (
     unknown_types,
     unnamed_capacity,
 )
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import (
     boot_reports,
@@ -185,7 +185,7 @@ def _mounts(names: ClusterNames) -> tuple[str, ...]:
 
 def instance_script() -> str:
     """The text of the script that every node runs before Slurm's daemon starts."""
-    return rendered(
+    return render_template(
         "pcs/machine.sh.j2",
         efa_check=efa_check(),
         report_boot=report_boot(),
@@ -212,7 +212,7 @@ class PcsFiles(TargetFiles):
         self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
     ) -> list[RenderedFile]:
         """The files of the cluster to deploy, and the files that set up its nodes."""
-        shown = rendered("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
+        shown = render_template("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
         return [
             RenderedFile(path=CLUSTER_FILE, text=shown),
             RenderedFile(path=MACHINE_FILE, text=instance_script(), executable=True),

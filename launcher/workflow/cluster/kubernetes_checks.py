@@ -85,7 +85,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
         return
     fitting = [node for node in cluster.nodes if node.zone_id in (None, place.az_id) or place.az_id is None]
     fitting = [node for node in fitting if _bought_so(node, place.option)]
-    if fitting and not any(set(node.taints) <= set(pod.tolerated(facts)) for node in fitting if node.takes_pods):
+    if fitting and not any(set(node.taints) <= set(pod.toleration_keys(facts)) for node in fitting if node.takes_pods):
         taints = ", ".join(sorted({taint for node in fitting for taint in node.taints})) or "not ready, or cordoned"
         fix = (
             "free the nodes, or use only taints that pods with accelerators tolerate: nvidia.com/gpu, "

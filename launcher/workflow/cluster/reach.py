@@ -19,7 +19,7 @@ from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
 from launcher.records.command_record import RUNNING, read_command
 from launcher.records.run_folder import RunFolder, home_of, latest, names
-from launcher.records.submission import API, CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
+from launcher.records.submission import API, CONTEXT, EKS, SANDBOX, HeadNode, Submission, read_submission
 from launcher.rendering.names import TRAINING_STACK, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
@@ -187,7 +187,7 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     Raises:
         SchedulerEndedError: the run's sandbox has ended.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is not None:
         return environment_of(submission, environment)
     command = read_command(folder)

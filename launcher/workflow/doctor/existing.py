@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from launcher.aws import roles as account_roles
 from launcher.aws import stacks
-from launcher.aws.identity import Decision, simulated
+from launcher.aws.identity import Decision, simulate_permissions
 from launcher.aws.images import ami_state, ecr_image, is_in_ecr
 from launcher.aws.networks import GroupState, security_group
 from launcher.aws.objects import Objects
@@ -255,7 +255,7 @@ def _allows(subject: Subject, plan: Plan, role: NamedRole) -> Check:
     session, decisions = subject.session("iam"), list[Decision]()
     context = {ACCOUNT_KEY: plan.name} if role.use.service == _PODS else {}
     for actions, patterns in needed_actions(load_permissions(), plan.request, role, account_of(subject)):
-        decisions += simulated(session, role.arn, actions, one_of(patterns, plan), context)
+        decisions += simulate_permissions(session, role.arn, actions, one_of(patterns, plan), context)
     return judged(subject, "role", f"{role.name} may do the {len(decisions)} things that {role.path} needs", decisions)
 
 

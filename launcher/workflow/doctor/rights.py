@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.aws import bootstrap, buckets, roles, stacks
-from launcher.aws.identity import Decision, role_arn, simulated
+from launcher.aws.identity import Decision, role_arn, simulate_permissions
 from launcher.aws.keys import key_policy
 from launcher.catalog.permissions import load_permissions
 from launcher.model.diagnosis import Check, Outcome, advice, failed, ok, unknown
@@ -49,11 +49,11 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     names = [bootstrap.role_name(account.qualifier, role, me.account, subject.region) for role in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{name}" for name in names]
     requirement = f"{principal} may assume {', '.join(names)}"
-    yield judged(subject, "rights", requirement, simulated(session, principal, [ASSUME], roles))
+    yield judged(subject, "rights", requirement, simulate_permissions(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
             requirement = f"{principal} may make the {len(actions)} calls of a launch without a resource"
-            yield judged(subject, "rights", requirement, simulated(session, principal, actions))
+            yield judged(subject, "rights", requirement, simulate_permissions(session, principal, actions))
 
 
 def store_rights(subject: Subject) -> Iterator[Check]:
@@ -67,8 +67,8 @@ def store_rights(subject: Subject) -> Iterator[Check]:
     store, objects = one_of(lists["store"], plan), one_of(lists["objects"], plan)
     bucket = store[0].rpartition(":")[2]
     decisions = (
-        *simulated(session, principal, ["s3:ListBucket"], store),
-        *simulated(session, principal, SHIPS, objects),
+        *simulate_permissions(session, principal, ["s3:ListBucket"], store),
+        *simulate_permissions(session, principal, SHIPS, objects),
     )
     requirement = f"{principal} may ship jobs to {uri or bucket} and read there"
     policy = (lambda: buckets.policy_of(session, bucket)) if uri is not None else dict[str, Any]
@@ -81,7 +81,9 @@ def store_rights(subject: Subject) -> Iterator[Check]:
     through = {"kms:ViaService": f"s3.{subject.region}.{suffix}"}
     fix = "" if key == named else f"allow {' and '.join(USES)} on it: it is the default key of {bucket}"
     requirement = f"{principal} may use {key} through S3"
-    check = judged(subject, "store key", requirement, simulated(session, principal, USES, [key], through), fix=fix)
+    check = judged(
+        subject, "store key", requirement, simulate_permissions(session, principal, USES, [key], through), fix=fix
+    )
     yield _unless_let_in(subject, check, USES, lambda: key_policy(session, key))
 
 
@@ -127,7 +129,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     session, account = subject.session("iam"), account_of(subject)
     name = bootstrap.role_name(account.qualifier, "cfn-exec", account.id, subject.region)
     principal = role_arn(session, name)
-    (administrator,) = simulated(session, principal, [UNNEEDED])
+    (administrator,) = simulate_permissions(session, principal, [UNNEEDED])
     if administrator.allowed:
         got = "it is an administrator: the bootstrap has no custom policies"
         fix = f"{subject.policies_command} writes narrower ones and prints the bootstrap command"
@@ -140,11 +142,11 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     for policy in policies:
         for right in rendered_statements(load_permissions(), policy, account):
             resources = one_of(listed(right["Resource"]), plan)
-            decisions += simulated(session, principal, right["Action"], resources, _context(right))
+            decisions += simulate_permissions(session, principal, right["Action"], resources, _context(right))
     requirement = f"{name} may do the {len(decisions)} things that the stacks of {plan.place.target.value} need"
     check = judged(subject, "execution role", requirement, decisions)
     if check.result is Outcome.FAILED:
-        check = replace(check, fix=_bootstrap_fix(subject, roles.attached(session, name), account, policies))
+        check = replace(check, fix=_bootstrap_fix(subject, roles.attached_policies(session, name), account, policies))
     yield check
 
 
@@ -190,7 +192,7 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
         return
     decisions: list[Decision] = []
     for right in roles.rights(session, guard.role_arn.rpartition("/")[2]):
-        decisions += simulated(
+        decisions += simulate_permissions(
             session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], _context(right)
         )
     requirement = (

@@ -75,7 +75,7 @@ def survey(
         cluster: The cluster or endpoint whose stacks are listed; None: all.
         sandbox: Whether `sessions` are of the sandbox, which does not run the guard's schedule.
     """
-    names = [only] if only is not None else sorted(regions.enabled(sessions.session(sessions.home, "ec2")))
+    names = [only] if only is not None else sorted(regions.enabled_regions(sessions.session(sessions.home, "ec2")))
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         answers = list(pool.map(lambda name: _region(sessions, catalog, now, name, cluster), names))
     stack_costs = [cost for answer in answers if not isinstance(answer, AwsError) for cost in answer]
@@ -101,7 +101,7 @@ def _region(
         session = sessions.session(region, "cloudformation")
         own_stacks = [
             stack
-            for stack in stacks.tagged(session, CLUSTER_TAG)
+            for stack in stacks.tagged_stacks(session, CLUSTER_TAG)
             if stack.status != NOT_STARTED and cluster in {None, stack.tags[CLUSTER_TAG]}
         ]
         for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if own_stacks else ():

@@ -26,7 +26,7 @@ from launcher.model.tags import CLUSTER_TAG
 from launcher.records.recent_runs import FOUND, remember, root_of, state_folder
 from launcher.records.run_copy import RunCopy, copy_of, read_copy, unpack
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import recorded
+from launcher.records.submission import read_submission
 from launcher.rendering.names import OUTPUTS, SERVING_STACK
 
 FOLDER = ".runs"
@@ -54,7 +54,7 @@ def publish(
 
     A store that cannot be written does not fail the run: a message says what does not work then.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None or not submission.store_uri.startswith("s3://"):
         return
     try:
@@ -140,7 +140,7 @@ def _stores(place: Place, environment: Mapping[str, str]) -> Iterator[Objects]:
         yield Objects.at(session, f"s3://{bucket}" if "/" in bucket else f"s3://{bucket}/{JOBS_PREFIX}")
         return
     uris = dict[str, None]()
-    for stack in stacks.tagged(session, CLUSTER_TAG):
+    for stack in stacks.tagged_stacks(session, CLUSTER_TAG):
         if uri := stack.outputs.get(OUTPUTS["store_uri"]):
             uris[uri] = None
         elif name := stack.outputs.get("BucketName"):

@@ -281,7 +281,7 @@ def _reachable(
     if len(asked_regions) <= 1:
         return tuple(questions), ()
     try:
-        usable = regions.enabled(sessions.session(sessions.home, "ec2"))
+        usable = regions.enabled_regions(sessions.session(sessions.home, "ec2"))
     except CredentialsError:
         raise
     except AwsError as problem:

@@ -59,7 +59,7 @@ def verify(
         raise ImpossibleError("AWS's calculator supports no line of this quote", hint=listed)
     account = caller(sessions.session(sessions.home, "sts")).account
     home = sessions.session(price_calculator.HOME, "bcm-pricing-calculator")
-    answers = price_calculator.estimated(home, account, f"slipway-{quote.digest[:12]}", usages, wait)
+    answers = price_calculator.estimate_usages(home, account, f"slipway-{quote.digest[:12]}", usages, wait)
     return Verification(
         rate_type=RATE_TYPE,
         lines=tuple(

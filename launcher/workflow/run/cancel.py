@@ -12,7 +12,7 @@ from launcher.model.job import JobFacts
 from launcher.model.stages import stage
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
-from launcher.records.submission import recorded
+from launcher.records.submission import read_submission
 from launcher.workflow.cluster.job_connection import reached
 from launcher.workflow.cluster.reach import environment_of_run
 from launcher.workflow.run.status import run_state
@@ -40,7 +40,7 @@ def cancel_run(
         ImpossibleError: this folder submitted no job.
         DeploymentFailedError: the job has not ended in time.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None and _serves(folder):
         raise ImpossibleError(
             f"{name} is an endpoint without a job: nothing is cancelled", hint=f"slipway down {name} removes it"

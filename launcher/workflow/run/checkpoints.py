@@ -27,7 +27,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.records.checkpoints import Checkpoint
 from launcher.records.run_folder import RunFolder
 from launcher.records.stored_quote import stored_quote
-from launcher.records.submission import recorded
+from launcher.records.submission import read_submission
 
 AGENT, DCP = "agent", "dcp"
 SLIPWAY = "slipway"
@@ -42,7 +42,7 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
         ImpossibleError: the run stores no checkpoints.
     """
     region = stored_quote(folder).region
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is not None:
         return submission.checkpoint_uri, region
     job = folder.rendered / "job.json"

@@ -17,7 +17,7 @@ from launcher.model.report import RunStatus
 from launcher.model.units import spoken
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
-from launcher.records.submission import HeadNode, Submission, recorded
+from launcher.records.submission import HeadNode, Submission, read_submission
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.shell import Shell
 from launcher.targets.clusters import cluster_of
@@ -242,5 +242,5 @@ class Job:
         """Whether the job was cancelled: by the scheduler's report, or, without one, by Slipway's record."""
         if watch.facts is not None:
             return watch.facts.state is JobState.CANCELLED
-        known = recorded(self.folder)
+        known = read_submission(self.folder)
         return stop.over or (known is not None and known.cancelled)

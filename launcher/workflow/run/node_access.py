@@ -14,7 +14,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import SANDBOX, HeadNode, Submission, recorded
+from launcher.records.submission import SANDBOX, HeadNode, Submission, read_submission
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import TRAINING_STACK
 from launcher.submit.kubernetes.connection import Connection
@@ -41,7 +41,7 @@ def cluster_access(name: str, folder: RunFolder, environment: Mapping[str, str])
         ImpossibleError: the run has no cluster, or the cluster no longer exists.
         SchedulerEndedError: the sandbox of the run has ended, or the cluster is being removed.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     variables = environment_of_run(folder, environment)
     plan = plan_of(folder)
     session = Session(environment=variables, region=plan.place.region)

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import recorded
+from launcher.records.submission import read_submission
 from launcher.submit.jobs import Nodes
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.job_connection import reached
@@ -28,7 +28,7 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notif
         ImpossibleError: neither a job runs, nor does the cluster have nodes that can be entered.
         SchedulerEndedError: the run's sandbox has ended, or is that of its launch.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None:
         environment_of_run(folder, environment)  # raises where the run's sandbox is out of reach
         refused = ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")

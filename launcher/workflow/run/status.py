@@ -22,7 +22,7 @@ from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs
 from launcher.records.run_state import RunState
-from launcher.records.submission import Submission, recorded, with_job
+from launcher.records.submission import Submission, read_submission, with_job
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.guard_stop import guard_stop
@@ -104,7 +104,7 @@ def run_state(
 
     For ended runs of the plan, it also reads how long their nodes stayed up.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None and goes_on(folder):
         # A run whose command is running on this computer: what that brings into the folder says how the job is
         state = _with_job(_ended_state(name, folder), folder)
@@ -133,7 +133,7 @@ def earlier_running_job(
         if not (run.path / "report.json").is_file():
             continue
         try:
-            if recorded(run) is None or stored_report(run).status is not RunStatus.RUNNING:
+            if read_submission(run) is None or stored_report(run).status is not RunStatus.RUNNING:
                 continue
             state = run_state(name, run, environment)
         except SlipwayError as problem:
@@ -246,7 +246,7 @@ def status_of(folder: RunFolder, report: Report | None) -> str:
     state = command.state if command is not None else None
     if report is None:
         return NOT_SUBMITTED if state != KILLED else KILLED
-    waits = report.status is RunStatus.RUNNING and (report.simulated or recorded(folder) is None)
+    waits = report.status is RunStatus.RUNNING and (report.simulated or read_submission(folder) is None)
     return KILLED if waits and state == KILLED else report.status.value
 
 

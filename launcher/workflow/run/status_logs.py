@@ -10,7 +10,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.meter import Meter
 from launcher.records.command_record import goes_on
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
-from launcher.records.submission import Submission, recorded
+from launcher.records.submission import Submission, read_submission
 from launcher.submit.jobs import UnreachableError
 from launcher.workflow.cluster.job_connection import reached
 from launcher.workflow.cluster.reach import environment_of, gone_if_removed, removal_of
@@ -25,7 +25,7 @@ _BLOCK = 1 << 20
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Update a run's logs, if its job's cluster can be reached."""
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None:
         return
     try:
@@ -52,7 +52,7 @@ def follow_logs(
     Raises:
         ImpossibleError: the run has no job on a cluster.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None:
         if not goes_on(folder):
             raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
@@ -86,7 +86,7 @@ def _followed_here(
     meters, offsets = MeterReader(folder=folder, on_reading=on_meter), dict[int, int]()
     while True:
         over = not goes_on(folder)
-        submission = recorded(folder)
+        submission = read_submission(folder)
         if submission is not None:
             return submission
         for number, path in folder.attempt_logs:

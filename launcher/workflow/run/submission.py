@@ -3,7 +3,7 @@
 import secrets
 
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import Submission, recorded
+from launcher.records.submission import Submission, read_submission
 from launcher.submit.jobs import JobSource
 
 
@@ -18,7 +18,7 @@ def find_submission(folder: RunFolder, source: JobSource) -> Submission | None:
     Returns:
         None if nothing was submitted from this folder, or the cluster never accepted it.
     """
-    submission = recorded(folder)
+    submission = read_submission(folder)
     if submission is None or submission.job is not None:
         return submission
     job = source.find(submission.key, submission.folder)

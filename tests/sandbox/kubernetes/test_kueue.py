@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from launcher.model.job import JobState
-from launcher.sandbox.kubernetes.kinds import defined, shipped
+from launcher.sandbox.kubernetes.kinds import defined_kinds, shipped_kinds
 from launcher.sandbox.kubernetes.validation import refusals
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -160,6 +160,6 @@ def test_shipped_kueue_kinds_validate_like_vendor_definitions(document, taken):
     pytest.importorskip("cel")
     plural = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"}[document["kind"]]
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", f"kueue.x-k8s.io_{plural}.yaml")
-    (vendors,) = [kind for kind in defined(yaml.safe_load(path.read_text())) if kind.version == "v1beta1"]
-    (ours,) = [kind for kind in shipped(("kueue",)) if kind.plural == plural]
+    (vendors,) = [kind for kind in defined_kinds(yaml.safe_load(path.read_text())) if kind.version == "v1beta1"]
+    (ours,) = [kind for kind in shipped_kinds(("kueue",)) if kind.plural == plural]
     assert [not refusals(document, kinds=(kind,)) for kind in (vendors, ours)] == [taken, taken]

@@ -4,7 +4,7 @@ import pytest
 
 from launcher.aws.calls import items
 from launcher.aws.clients import Sessions
-from launcher.aws.regions import enabled
+from launcher.aws.regions import enabled_regions
 from launcher.aws.session import ATTEMPTS, CredentialsError, NoAccountError, Session
 from launcher.model.errors import AwsError
 from tests.emulators.aws_prices import BROKEN, CUT, EXPIRED, LOOP, THROTTLED, Fault
@@ -43,7 +43,7 @@ class TestAnswers:
     def test_truncated_xml_answer_is_an_error(self, price_services, session_of):
         price_services.always["DescribeRegions"] = CUT
         with pytest.raises(AwsError, match="describe the regions: the answer is cut short"):
-            enabled(session_of())
+            enabled_regions(session_of())
 
     def test_repeated_page_token_is_an_error(self, price_services, session_of):
         price_services.products, price_services.page_size = PRODUCTS, 1
@@ -114,6 +114,6 @@ class TestSessions:
         assert sessions.session("us-west-2", "ec2").client("ec2") is first.client("ec2")
         assert sessions.session("us-east-1", "ec2").client("ec2") is not first.client("ec2")
         assert sessions.home == "us-east-1"
-        assert enabled(first) == {"us-east-1", "us-east-2", "us-west-2"}
+        assert enabled_regions(first) == {"us-east-1", "us-east-2", "us-west-2"}
         assert price_services.requests[0].region == "us-west-2"
         sessions.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cdk.by_hand import completed
+from launcher.cdk.by_hand import complete_words
 from launcher.model.errors import UnreadableInputError
 from tests.plans import EXAMPLES
 from tests.warm_app import WITHOUT_VALIDATION
@@ -18,7 +18,7 @@ from tests.warm_app import WITHOUT_VALIDATION
     [["-c", "plan=job.yaml"], ["--context", "plan=job.yaml"], ["--context=plan=job.yaml"], ["-c=plan=job.yaml"]],
 )
 def test_relative_plan_path_is_resolved_against_the_working_directory(words):
-    result = completed(["synth", *words], Path("/home/ada"))
+    result = complete_words(["synth", *words], Path("/home/ada"))
     assert any(word.endswith("plan=/home/ada/job.yaml") for word in result)
     assert result[result.index("--output") + 1] == "/home/ada/cdk.out"
     assert result[result.index("--app") + 1].endswith("-P -m infra.app")
@@ -26,20 +26,20 @@ def test_relative_plan_path_is_resolved_against_the_working_directory(words):
 
 def test_other_context_and_absolute_paths_are_unchanged():
     arguments = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "/srv/out", "-a", "mine"]
-    assert completed(arguments, Path("/home/ada")) == arguments
+    assert complete_words(arguments, Path("/home/ada")) == arguments
 
 
 @pytest.mark.parametrize("words", [["-o", "out"], ["--output", "out"], ["--output=out"]])
 def test_relative_output_path_is_resolved_against_the_working_directory(words):
     """The CLI runs in Slipway's own folder, where nothing of a person's belongs."""
-    result = completed(["synth", "-c", "plan=job.yaml", *words], Path("/home/ada"))
+    result = complete_words(["synth", "-c", "plan=job.yaml", *words], Path("/home/ada"))
     assert "/home/ada/out" in " ".join(result).replace("=", " ").split()
     assert "/home/ada/cdk.out" not in result
 
 
 def test_synthesis_without_a_plan_is_refused():
     with pytest.raises(UnreadableInputError, match="no plan is named"):
-        completed(["deploy", "--all"], Path("/home/ada"))
+        complete_words(["deploy", "--all"], Path("/home/ada"))
 
 
 def test_cdk_command_without_a_plan_shows_the_required_words(slipway):

@@ -16,7 +16,7 @@ from launcher.model.enums import Basis, Payment, SavingsPlanKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.money import Price
 from launcher.records.cache_folder import cache_folder
-from launcher.records.price_cache import PriceCache, merged
+from launcher.records.price_cache import PriceCache, merge_rows
 from tests.plans import NOW
 
 DAY = date(2026, 11, 20)
@@ -114,8 +114,8 @@ class TestKeeping:
         old, new = "2026-08-01", "2026-11-20"
         before = [("p5", "us-east-1", "z", "20", old, "listed", "s", "")]
         after = [("p5", "us-east-1", "z", "21", new, "listed", "s", "")]
-        assert [row[4] for row in merged(tables.SPOT, before, after, DAY)] == [new]
-        assert [row[4] for row in merged(tables.ON_DEMAND, before, after, DAY)] == [old, new]
+        assert [row[4] for row in merge_rows(tables.SPOT, before, after, DAY)] == [new]
+        assert [row[4] for row in merge_rows(tables.ON_DEMAND, before, after, DAY)] == [old, new]
 
     def test_temporary_file_of_a_killed_process_is_removed(self, cache):
         cache.keep([spot("use2-az1", "20")], DAY)

@@ -7,7 +7,7 @@ import pytest
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.submission import FILE, recorded, with_job
+from launcher.records.submission import FILE, read_submission, with_job
 from launcher.workflow.run.checkpoints import place_of
 from tests.unit.cli.reports import QUOTE
 from tests.unit.records.submissions import API, NODE, submission
@@ -23,7 +23,7 @@ def new_run(tmp_path):
 def test_submission_record_reads_back_unchanged(new_run, head_node, scheduler, cancelled):
     record = submission(head_node, job="j", cancelled=cancelled)
     record.write(new_run)
-    assert recorded(new_run) == record
+    assert read_submission(new_run) == record
     assert new_run.read_json(FILE)["scheduler"] == scheduler
 
 
@@ -32,14 +32,14 @@ def test_submission_of_an_earlier_version_without_target_reads_by_the_head_node(
     document = new_run.read_json(FILE)
     del document["target"]
     new_run.write_json(FILE, document)
-    assert recorded(new_run) == submission(API, job="j")
+    assert read_submission(new_run) == submission(API, job="j")
 
 
 def test_submission_with_an_unknown_target_is_refused(new_run):
     submission(API).write(new_run)
     new_run.write_json(FILE, {**new_run.read_json(FILE), "target": "mainframe"})
     with pytest.raises(UnreadableInputError, match="not a submission record"):
-        recorded(new_run)
+        read_submission(new_run)
 
 
 def test_submission_of_an_earlier_version_is_read(new_run):
@@ -47,7 +47,7 @@ def test_submission_of_an_earlier_version_is_read(new_run):
     document = new_run.read_json(FILE)
     del document["cancelled"], document["target"], document["head_node"]["role"], document["head_node"]["kind"]
     new_run.write_json(FILE, document)
-    assert recorded(new_run) == submission(NODE, job="7")
+    assert read_submission(new_run) == submission(NODE, job="7")
 
 
 @pytest.mark.parametrize("key,value", [("kind", 3), ("role", ["a"])])
@@ -57,7 +57,7 @@ def test_damaged_submission_is_refused(new_run, key, value):
     document["head_node"][key] = value
     new_run.write_json(FILE, document)
     with pytest.raises(UnreadableInputError, match="not a submission record"):
-        recorded(new_run)
+        read_submission(new_run)
 
 
 NOW = datetime(2026, 11, 20, 13, 0, 5, tzinfo=UTC)

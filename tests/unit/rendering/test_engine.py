@@ -13,7 +13,7 @@ from jinja2 import UndefinedError, meta
 
 from launcher.catalog.assets import asset
 from launcher.rendering import engine
-from launcher.rendering.engine import rendered, shell_word, yaml_scalar
+from launcher.rendering.engine import render_template, shell_word, yaml_scalar
 
 NASTY = [
     "",
@@ -104,7 +104,7 @@ class TestTemplates:
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
     def test_template_with_an_undefined_name_is_an_error(self, path):
         with pytest.raises(UndefinedError):
-            rendered(path.relative_to(asset("templates")).as_posix())
+            render_template(path.relative_to(asset("templates")).as_posix())
 
     def test_template_environment_has_three_filters_and_no_globals(self):
         environment = engine._environment(asset("templates"))

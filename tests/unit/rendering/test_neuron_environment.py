@@ -14,7 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from launcher.catalog.load import load
-from launcher.rendering.engine import rendered
+from launcher.rendering.engine import render_template
 
 pytestmark = pytest.mark.long
 
@@ -66,7 +66,7 @@ def run_script(tmp_path, indexes):
         stack = replace(known, release="2.28", python_packages=("torch-neuronx==2.9.0.2.*",))
         script = tmp_path / "environment.sh"
         script.write_text(
-            rendered(template, stack=stack, python=sys.executable).replace(
+            render_template(template, stack=stack, python=sys.executable).replace(
                 "https://download.pytorch.org/whl/cpu", f"{address}/pypi/"
             )
         )

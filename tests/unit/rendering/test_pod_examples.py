@@ -18,7 +18,7 @@ from launcher.planning.pin import pinned_plan
 from launcher.rendering.bundle import render
 from launcher.rendering.kubernetes_job import job_manifests
 from launcher.rendering.names import symbolic_names
-from launcher.sandbox.kubernetes.kinds import defined, shipped
+from launcher.sandbox.kubernetes.kinds import defined_kinds, shipped_kinds
 from launcher.sandbox.kubernetes.validation import refusals
 from launcher.targets.registry import target_of
 from tests.checks import some
@@ -96,7 +96,7 @@ def test_pytorchjob_of_a_pod_example_is_accepted_by_the_kubeflow_definition(pod_
         operator=Operator.PYTORCHJOB,
     )
     (document,) = yaml.safe_load_all(job_text)
-    kinds = tuple(defined(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    kinds = tuple(defined_kinds(yaml.safe_load(path.read_text(encoding="utf-8"))))
     assert refusals(document, kinds=kinds) == []
     assert refusals({**document, "spec": {**document["spec"], "pytorchReplicaSpec": {}}}, kinds=kinds) != []
 
@@ -147,7 +147,7 @@ def flat(schema, defs, path=""):
 
 def test_sandbox_definition_has_the_client_fields_and_more_required_ones():
     """Ours asks for replicas, a template and the number of processes too: a job without them does nothing."""
-    (kind,) = shipped(("hyperpod",))
+    (kind,) = shipped_kinds(("hyperpod",))
     ours, theirs = flat(kind.schema["properties"]["spec"], {}), flat(HYPERPOD, HYPERPOD["$defs"])
     assert {path: of for path, (of, _) in ours.items()} == {path: of for path, (of, _) in theirs.items()}
     more = {path: required - theirs[path][1] for path, (_, required) in ours.items()}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from launcher.sandbox.kubernetes import cel_rules
-from launcher.sandbox.kubernetes.kinds import Kind, defined
+from launcher.sandbox.kubernetes.kinds import Kind, defined_kinds
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.kubernetes.validation import validate
 
@@ -143,7 +143,7 @@ def test_every_cel_rule_of_the_vendor_definitions_is_readable(path):
 
 def _vendor(name):
     definition = yaml.safe_load(Path(str(FOLDER), "crds", f"{name}.yaml").read_text(encoding="utf-8"))
-    return {kind.version: kind for kind in defined(definition)}
+    return {kind.version: kind for kind in defined_kinds(definition)}
 
 
 def _said(kind, document, old=None):

@@ -25,15 +25,15 @@ def sleeper(tmp_path):
         )
     assert process.stdout.readline() == b"1\n"
     yield process
-    processes.end(lambda: processes.marked("SLIPWAY_TEST", str(tmp_path)))
+    processes.end(lambda: processes.marked_processes("SLIPWAY_TEST", str(tmp_path)))
     process.wait()
     process.stdout.close()
 
 
 class TestFinding:
     def test_processes_are_found_by_an_environment_mark(self, sleeper, tmp_path):
-        assert sleeper.pid in processes.marked("SLIPWAY_TEST", str(tmp_path))
-        assert processes.marked("SLIPWAY_TEST", f"{tmp_path}x") == set()
+        assert sleeper.pid in processes.marked_processes("SLIPWAY_TEST", str(tmp_path))
+        assert processes.marked_processes("SLIPWAY_TEST", f"{tmp_path}x") == set()
 
     def test_processes_are_found_by_an_open_file(self, sleeper, tmp_path):
         assert sleeper.pid in processes.holding({(tmp_path / "held.log").resolve()})
@@ -46,7 +46,7 @@ class TestFinding:
 class TestEnd:
     def test_end_kills_every_found_process(self, sleeper, tmp_path):
         family = processes.with_descendants({sleeper.pid})
-        assert processes.end(lambda: processes.marked("SLIPWAY_TEST", str(tmp_path))) == set()
+        assert processes.end(lambda: processes.marked_processes("SLIPWAY_TEST", str(tmp_path))) == set()
         assert not any(processes.is_running(pid) for pid in family)
         assert sleeper.wait() == -signal.SIGKILL
 
