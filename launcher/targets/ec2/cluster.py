@@ -71,7 +71,7 @@ class InstancesCluster(DeployedCluster):
             ("their logs", f"aws logs tail {log_group(plan)} --region {region} --follow"),
         ]
 
-    def refuse_beside(self, plan: Plan, session: Session) -> None:
+    def refuse_second_job(self, plan: Plan, session: Session) -> None:
         """Refuse a launch while a job runs: its deployment could change the instances of the job.
 
         Raises:

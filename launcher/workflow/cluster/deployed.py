@@ -136,7 +136,7 @@ class DeployedCluster(DeployedStacks):
             ImpossibleError: it cannot; the hint names the remedy.
         """
 
-    def refuse_beside(self, plan: Plan, session: Session) -> None:
+    def refuse_second_job(self, plan: Plan, session: Session) -> None:
         """Refuse, before anything changes, a job that cannot run beside the plan's running one; by default all can.
 
         Raises:

@@ -133,7 +133,7 @@ def reminding(
             context.notify(from_step_text(plan, context, from_step))
         for line in earlier_run_lines(plan, context, now, fresh=fresh, from_step=from_step):
             context.notify(line)
-        cluster_of(plan).refuse_beside(plan, Session(environment=context.environment, region=plan.place.region))
+        cluster_of(plan).refuse_second_job(plan, Session(environment=context.environment, region=plan.place.region))
         if (running := _running_job(plan.name, folder, context)) is not None:
             context.notify(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
             second(f"submit a second job of {plan.name} beside it")

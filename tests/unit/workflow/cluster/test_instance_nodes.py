@@ -147,8 +147,8 @@ def test_launch_beside_a_running_job_is_refused_before_anything_changes(access):
     text = (EXAMPLES / "ec2" / "lora-g6e.yaml").read_text(encoding="utf-8").replace("lora-g6e-ec2", "lora")
     plan, cluster = pinned_plan(plan_file.loads(text), load()), InstancesCluster()
     with pytest.raises(DeploymentFailedError, match="job job-1 runs on the instances of lora") as refused:
-        cluster.refuse_beside(plan, access.session)
+        cluster.refuse_second_job(plan, access.session)
     assert "slipway cancel lora" in refused.value.hint
     auto_scaling.stop(access.session, GROUP)
-    cluster.refuse_beside(plan, access.session)
-    cluster.refuse_beside(access.plan, access.session)  # which has no group yet
+    cluster.refuse_second_job(plan, access.session)
+    cluster.refuse_second_job(access.plan, access.session)  # which has no group yet
