@@ -18,6 +18,8 @@ _MAX_FALLEN, _MAX_FALLEN_SHARE = 2, 0.2
 """Lines with a higher step but no more seconds: the first of an attempt may resume behind the last of another."""
 STRAGGLER, STRAGGLER_OVER = "straggler", "straggler-over"
 """The events of a node that is slower than the others, and that no longer is."""
+WORK, CHIPS = "work", "chips"
+"""What nodes are compared by: seconds of work, or the clock of their chips."""
 LIMITS = {"budget_usd": "budget.max_usd", "launch_usd": "--max-usd"}
 """The spending limits of a quote, each with its setting; a quote has the lower one."""
 QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", *LIMITS)

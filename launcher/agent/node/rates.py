@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from launcher.agent.forecast import CHIPS, WORK
 from launcher.agent.node.idle_chips import CONTEXT_MIB, gpu_rows
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.progress import Metrics
@@ -24,7 +25,6 @@ from launcher.agent.node.progress import Metrics
 WINDOW_S = 300.0
 """A rate is the mean over this time: single steps differ, by their data and by checkpoints."""
 PUBLISH_S = 30.0
-WORK, CHIPS = "work", "chips"
 
 
 class _Report(NamedTuple):

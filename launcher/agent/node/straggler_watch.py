@@ -6,11 +6,10 @@ On the first node only, which knows the rates of all (`rates`, `gathering`).
 from collections.abc import Callable, Mapping
 
 from launcher.agent.events import EventLog
-from launcher.agent.forecast import HOUR_S, STRAGGLER, STRAGGLER_OVER, straggler_usd
+from launcher.agent.forecast import CHIPS, HOUR_S, STRAGGLER, STRAGGLER_OVER, WORK, straggler_usd
 from launcher.agent.node.forecast_watch import ForecastWatch, Remaining
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import Peers
-from launcher.agent.node.rates import CHIPS, WORK
 from launcher.agent.node.spread import Rate, Spread
 
 SLOWER = 0.10

@@ -6,8 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from launcher.agent.forecast import STRAGGLER, STRAGGLER_OVER, straggler_usd
-from launcher.agent.node.rates import CHIPS
+from launcher.agent.forecast import CHIPS, STRAGGLER, STRAGGLER_OVER, straggler_usd
 from launcher.model.meter import Meter
 from launcher.model.money import CENT
 from launcher.model.straggler import Straggler
