@@ -98,7 +98,7 @@ class TestStop:
         guard.stop("its time is over", 4)
 
 
-class TestWhatStays:
+class TestRemainingInstances:
     def test_remaining_instances_of_empty_node_group_reported_hourly(self, eks_guard, monkeypatch):
         guard, stub = eks_guard
         guard.state = sys.modules["state"].State()

@@ -50,7 +50,7 @@ def word():
     return json.loads(client("s3").get_object(Bucket=BUCKET, Key=KEY)["Body"].read())
 
 
-class TestWhen:
+class TestBudgetStopTiming:
     def test_stop_message_written_while_limit_covers_final_checkpoint(self, aws, looks):
         aws.nodes(2)
         looks(0, 6)
@@ -108,7 +108,7 @@ class TestWhen:
         assert guard.state.node_hours == pytest.approx(2 / 12)
 
 
-class TestWhat:
+class TestBudgetStopActions:
     def test_budget_stop_notification_sent_once_with_fix(self, aws, looks):
         aws.nodes(2)
         looks(0, 7)

@@ -108,7 +108,7 @@ class TestGuard:
         assert log["RetentionInDays"] == LOG_RETENTION_DAYS
 
 
-class TestWhoIsTold:
+class TestNotificationTargets:
     def test_addresses_subscribed_and_topics_notified_directly(self, team):
         subscribed = {
             (e["Protocol"], e["Endpoint"]) for e in team.resources("training", "AWS::SNS::Subscription").values()

@@ -37,7 +37,7 @@ def functions(assembly):
     }
 
 
-class TestShown:
+class TestRenderedFiles:
     def test_node_groups_equal_rendered_file(self, example, catalog):
         shown_request, properties = (
             yaml.safe_load(shown(example, catalog)["hyperpod.yaml"]),

@@ -26,7 +26,7 @@ class TestSubnets:
         assert [subnet["MapPublicIpOnLaunch"] for subnet in subnets(p5).values()] == [False, False]
 
 
-class TestWays:
+class TestEgress:
     def test_private_subnet_routes_only_through_nat(self, p5):
         routes = p5.resources("network", "AWS::EC2::Route")
         (nat,) = p5.resources("network", "AWS::EC2::NatGateway")

@@ -153,7 +153,7 @@ class TestWhatAKubernetesClusterMade:
         assert "volume" not in read_retained(out)
 
 
-class TestWhatGoes:
+class TestRemovedResources:
     def test_down_removes_all_stacks_except_checkpoints(self, sandbox_account, down):
         bucket = sandbox_account.cluster("alpha", objects=2)
         code, out, err = down("alpha", "--yes", "--json", "-v")
@@ -241,7 +241,7 @@ class TestWhatGoes:
         assert sandbox_account.stacks("-halfway-") == set()
 
 
-class TestWhatStays:
+class TestRetainedResources:
     def test_shared_network_removed_with_last_cluster(self, sandbox_account, down):
         sandbox_account.make("slipway-team-shared-network", shared("team"))
         sandbox_account.make("slipway-one-training", using("team"))

@@ -91,7 +91,7 @@ class TestStart:
         assert bucket.retained_keys() == {key for key in [*bucket.keys()] if key.startswith("step-1/")}
 
 
-class TestWhileItRuns:
+class TestRunningCommand:
     def test_newest_checkpoints_kept_and_others_superseded(self, dcp_trainer, bucket):
         node = dcp_trainer(4, keep=2)
         assert node.run() == 0

@@ -65,7 +65,7 @@ def test_first_node_sends_message_once_for_two_nodes(node, bucket):
     assert "its part cannot be used: step-3 holds 'x', a FIFO" in trouble["reason"]
 
 
-class TestWhatIsSaid:
+class TestGuardMessages:
     @pytest.fixture
     def log(self, tmp_path):
         return EventLog(tmp_path / "events.jsonl", run="r", attempt=2, node="n")

@@ -126,7 +126,7 @@ def test_checkpoint_without_tracker_is_reported(node, bucket):
     assert bucket.whole() == []
 
 
-class TestAStoreOfAnotherLayout:
+class TestStoreWithAnotherLayout:
     @pytest.fixture
     def stored(self, node, bucket):
         node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["deepspeed"][0]))

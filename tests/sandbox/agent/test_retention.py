@@ -105,7 +105,7 @@ def tag_superseded(policy):
     return steps
 
 
-class TestWhatIsSuperseded:
+class TestSupersededSteps:
     def test_superseded_steps_exclude_objects_of_kept_checkpoints(self, store, bucket):
         for step in (1, 2, 3):
             whole(bucket, step)

@@ -23,7 +23,7 @@ def dropped(node, attempt=None):
     return [(event["step"], event["reason"]) for event in node.events("checkpoint-dropped", attempt)]
 
 
-class TestWhatCannotBeStored:
+class TestUnstorableCheckpoints:
     @pytest.mark.parametrize("odd", ODD)
     def test_unstorable_checkpoint_reported_at_once_and_job_fails(self, node, bucket, odd):
         make, reason = ODD[odd]

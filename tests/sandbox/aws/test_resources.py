@@ -288,7 +288,7 @@ class TestFunctions:
         assert output["OutputValue"].startswith(f"arn:aws:lambda:{REGION}:")
 
 
-class TestWhatIsNotEmulated:
+class TestUnemulatedResources:
     def test_unknown_resource_types_accepted_and_reported(self, stack, world_sandbox):
         name = stack(
             {

@@ -96,7 +96,7 @@ class TestLinks:
         assert survey(tmp_path / "step-2").obstacle == "is not a folder; a checkpoint must be a folder"
 
 
-class TestOtherThings:
+class TestUnstorableEntries:
     def test_fifo_is_an_obstacle(self, step_folder):
         os.mkfifo(step_folder / "pipe")
         assert survey(step_folder).obstacle.startswith("holds 'pipe', a FIFO")

@@ -112,7 +112,7 @@ class TestCopies:
         assert contents(files, hold_copy(checkpoint, files, tmp_path / "copies")) == ["first a", "first b"]
 
 
-class TestWhatIsLeft:
+class TestRemainingFiles:
     def test_replaced_file_is_the_next_versions(self, tmp_path, checkpoint):
         files = local_files(checkpoint)
         (tmp_path / "part").write_text("second")

@@ -44,7 +44,7 @@ def test_count_of_saves_has_a_schema_of_its_own():
             parse(json.dumps(changed))
 
 
-class TestWhole:
+class TestCompleteness:
     def test_objects_of_the_listed_size_are_complete(self):
         sizes = {file.key: file.bytes for file in manifest().files}
         assert manifest().missing(sizes) is None

@@ -193,7 +193,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-class TestWhatIsNotRecognised:
+class TestUnrecognisedCheckpoints:
     """It stays in place for its run, is moved by any other, and goes only for room."""
 
     @pytest.fixture
@@ -284,7 +284,7 @@ class TestWhatIsNotRecognised:
             assert names(scratch.previous) == ["step-1"]
 
 
-class TestTheOnlyCopy:
+class TestOnlyCopyRetention:
     """What is finished and not in the store is removed by nobody."""
 
     @pytest.fixture

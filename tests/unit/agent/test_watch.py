@@ -156,7 +156,7 @@ class TestWriteTime:
         assert finished.write_s == 1
 
 
-class TestWhatIsNoCheckpoint:
+class TestIgnoredFolders:
     def test_other_folder_names_are_ignored(self, tmp_path, checkpoint_watch):
         for name in ("step-1.tmp", "step-", "step-x", "model-1", ".step-1"):
             fill(tmp_path / "tmp").rename(tmp_path / name)
@@ -176,7 +176,7 @@ class TestWhatIsNoCheckpoint:
         assert watch.poll(0) + watch.settle(1, clean=True) == []
 
 
-class TestWhatCannotBeStored:
+class TestUnstorableCheckpoints:
     """It is reported as finished, so that who is to store it says why it does not."""
 
     def test_unstorable_checkpoint_is_reported_once_finished(self, tmp_path, checkpoint_watch):
@@ -211,7 +211,7 @@ class TestWhatCannotBeStored:
         assert (checkpoint_watch.wrote, checkpoint_watch.unfinished()) == (False, {})
 
 
-class TestTheGuess:
+class TestUnmarkedCheckpoints:
     """Ten quiet seconds are no proof."""
 
     def test_checkpoint_changed_after_the_guess_is_reported_and_stored_again(self, tmp_path, checkpoint_watch):
@@ -431,7 +431,7 @@ def test_unavailable_rename_events_are_reported(tmp_path):
     assert messages == [("renames-not-reported", reason)]
 
 
-class TestNothingPassesInSilence:
+class TestUnrecognisedFileReports:
     @pytest.fixture
     def checkpoint_watch(self, tmp_path, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("x")

@@ -73,7 +73,7 @@ def launched(root, **report):
     return run
 
 
-class TestTheRunWithAJob:
+class TestRunSelection:
     """Of two runs, the newer a launch that submitted nothing, a deployment, or a job too."""
 
     def test_running_job_is_found_before_a_launch_without_a_job(self, tmp_path):
@@ -121,7 +121,7 @@ class TestTheRunWithAJob:
         assert with_job("x", tmp_path, pytest.fail).path == newest.path
 
 
-class TestThePlaceOfCheckpoints:
+class TestCheckpointUri:
     @pytest.fixture
     def rendered(self, new_run):
         new_run.write_json("quote.json", QUOTE)

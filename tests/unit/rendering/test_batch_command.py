@@ -224,7 +224,7 @@ class TestTheCommandItself:
         assert answer.returncode == 7
 
 
-class TestTheWholeWay:
+class TestCommandFromScriptToTrainer:
     @pytest.mark.long
     @WAYS
     @pytest.mark.parametrize("nodes", [1, 2])

@@ -87,7 +87,7 @@ class TestNodeGroup:
             group(ec2_backend, desired=3)
 
 
-class TestRest:
+class TestRefusedResources:
     @pytest.mark.parametrize(
         "kind,properties,message",
         [

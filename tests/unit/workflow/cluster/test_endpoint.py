@@ -80,7 +80,7 @@ def values(endpoint):
     return {name: getattr(endpoint, name) for name in endpoint.__dataclass_fields__}
 
 
-class TestOtherKinds:
+class TestEmbeddingAndAsynchronousEndpoints:
     def test_embedding_answer_has_vector_dimensions(self, runtime, endpoint_session):
         endpoint = served("small", endpoint_session)
         reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()

@@ -129,7 +129,7 @@ class TestEnough:
         assert (sated.checked_step, sated.over, watch.source.requests) == (None, False, [])
 
 
-class TestShown:
+class TestReadBackWait:
     """What a spike waits for: so many steps, and a checkpoint that came back."""
 
     @pytest.fixture
