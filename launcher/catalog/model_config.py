@@ -45,6 +45,12 @@ UNCOUNTED_TYPES = {
 """Architectures whose parameters do not follow from the fields that this module reads."""
 
 
+EXPERT_WIDTHS = ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size", "expert_hidden_dim")
+"""Fields with the width of one expert; without one it is the width of a dense layer, as in Mixtral and gpt-oss."""
+_OTHER_WIDTH = re.compile(
+    r"(?!.*shared?_)(moe|experts?)_(\w+_)?(hidden|intermediate|ffn|inner)(_dim|_size)?|experts?_(dim|width|size)"
+)
+"""Fields that say by their name how wide an expert is, whatever an architecture calls them."""
 TIED = ("gemma", "cohere")
 """Architectures whose input and output embeddings are one matrix unless the file says otherwise."""
 _FORMATS = {"fp8": "fp8", "fbgemm-fp8": "fp8", "modelopt fp8": "fp8", "mxfp4": "mxfp4"}
@@ -199,6 +205,9 @@ class _Counter:
             self.inter //= 2
         if self.experts and not self.top_k:
             raise ModelConfigError("it has experts, and no field says how many a token uses")
+        unknown = [name for name, value in fields.items() if value and _OTHER_WIDTH.fullmatch(name)]
+        if self.experts and unknown and not self._int(*EXPERT_WIDTHS):
+            raise ModelConfigError(f"it has experts, and the meaning of {unknown[0]} is not known")
         self.mamba = bool(fields.get("mamba_num_heads"))
         self.gate = 2 if self.mamba or str(fields.get("model_type")) in {"gpt2", "gpt_neox", "phi", "starcoder2"} else 3
 
@@ -376,7 +385,7 @@ class _Counter:
 
     @property
     def _expert_width(self) -> int:
-        return self._int("moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size") or self.inter
+        return self._int(*EXPERT_WIDTHS) or self.inter
 
     @property
     def _shared_width(self) -> int:

@@ -256,4 +256,4 @@ def _price_flips(port: Port) -> Iterator[str]:
     if even > 0:
         yield f"a run on Trainium at ${even:,.0f} or less (${port.trainium_run.mid:,.0f} here)"
     else:
-        yield f"a GPU run above ${other:,.0f} (below it no Trainium price pays for the port and its maintenance)"
+        yield f"a GPU run of ${port.trainium_run.mid + other:,.0f} (${port.gpu_run.mid:,.0f} here)"

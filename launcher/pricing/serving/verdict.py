@@ -251,6 +251,7 @@ def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:
     if turn.low is not None:
         low = requests_text(turn.low)
         span = f" (from {low})" if turn.high is None else f" ({low} to {requests_text(turn.high)})"
+        span = "" if turn.high is None and low == requests_text(turn.requests) else span
     if hosted <= instance:
         yield f"{requests_text(turn.requests)} requests a month or more{span}, of the same shape over the day"
     else:

@@ -100,6 +100,43 @@ def test_parameters_of_architecture_are_counted(document, params, active, attend
     assert dimensions.attention_layers == attending
 
 
+HY3 = LLAMA | {
+    "model_type": "hy_v3",
+    "num_hidden_layers": 80,
+    "intermediate_size": 13312,
+    "num_attention_heads": 64,
+    "head_dim": 128,
+    "vocab_size": 120832,
+    "num_experts": 192,
+    "num_experts_per_tok": 8,
+    "num_shared_experts": 1,
+    "first_k_dense_replace": 1,
+}
+
+
+def test_width_of_an_expert_is_read_whatever_its_field_is_called():
+    """tencent/Hy3: 295 B, of which a token uses 21 B; with the dense width its experts alone would be 2,481 B."""
+    model = dimensions_of(HY3 | {"expert_hidden_dim": 1536})
+    assert model.params_b == pytest.approx(295.0, rel=0.01)
+    assert model.active_params_b == pytest.approx(21.0, rel=0.05)
+
+
+@pytest.mark.parametrize("field, value", [("expert_width", 1536), ("moe_inner_size", 1536), ("expert_intermediate", 8)])
+def test_unknown_width_of_an_expert_is_refused_and_not_that_of_a_dense_layer(field, value):
+    with pytest.raises(ModelConfigError, match=f"the meaning of {field} is not known"):
+        dimensions_of(HY3 | {field: value})
+
+
+def test_widths_of_experts_that_differ_by_layer_are_refused():
+    with pytest.raises(ModelConfigError, match="the meaning of moe_intermediate_size is not known"):
+        dimensions_of(HY3 | {"moe_intermediate_size": [1536, 512]})
+
+
+def test_mixtral_has_experts_as_wide_as_its_feed_forward_layer():
+    mixtral = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000}
+    assert dimensions_of(LLAMA | mixtral).params_b == pytest.approx(46.7, rel=0.01)
+
+
 @pytest.mark.parametrize("window, attending", [(4096, 0), (131072, 32), (None, 32)])
 def test_sliding_window_counts_unless_window_holds_context(window, attending):
     dimensions = dimensions_of({**LLAMA, "sliding_window": window})

@@ -1,6 +1,7 @@
 """`slipway compare`: the two worked cases of the guides, the rules that decide, the page and the JSON."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -314,12 +315,23 @@ def test_json_has_schema_ranked_options_and_break_even(compare_plan, slipway):
 def test_flips_of_a_dearer_trainium_name_the_price_and_no_number_of_runs(compare_plan):
     flips = compare_plan({"runs": 1}, gpu=10, trainium=1000).verdict.flips
     assert not [flip for flip in flips if "more runs" in flip]
-    assert flips[0].startswith("a GPU run above $")
+    assert flips[0].startswith("a GPU run of $")
+
+
+@pytest.mark.parametrize("train", [{"runs": 1}, {"runs": 6, "runs_per_month": 2}, {"runs": 1, "port_weeks": 0.5}])
+def test_named_price_of_a_gpu_run_flips_the_verdict_and_half_of_it_does_not(compare_plan, train):
+    comparison = compare_plan(train, gpu=10, trainium=20)
+    named = re.match(r"a GPU run of \$([\d,]+) ", comparison.verdict.flips[0])
+    assert named is not None, comparison.verdict.flips
+    price = float(named[1].replace(",", ""))
+    for share, kept in ((0.5, True), (1.05, False)):
+        again = compare_plan(train, gpu=rate(comparison.gpu, share * price), trainium=20)
+        assert (again.verdict.choice is Choice.GPU) == kept, (share, again.verdict)
 
 
 def test_flips_of_a_hard_rule_beside_a_dearer_trainium_name_both(compare_plan):
     flips = compare_plan({"traits": ["portability"]}, gpu=10, trainium=1000).verdict.flips
-    assert flips[0].startswith("a GPU run above $")
+    assert flips[0].startswith("a GPU run of $")
     assert flips[0].endswith("(drop portability from the traits)")
 
 
