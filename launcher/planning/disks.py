@@ -13,6 +13,8 @@ from launcher.targets.registry import target_of
 
 SCRATCH, SHARED = "/scratch", "/fsx"
 """Mount points of a node's NVMe disks and of the shared file system on clusters with Slurm."""
+ROOT = "the root volume"
+DISK_TOO_SMALL = "disk-too-small"
 VOLUME_STEP_GIB = 10
 MAX_VOLUME_GIB = 16_384
 """Largest volume of a training job (API reference, ResourceConfig)."""
@@ -49,8 +51,18 @@ def disk_findings(request: PlanRequest, place: Place, facts: InstanceType) -> It
                 f"run.data and run.outputs_gib place {needed_gib:,.0f} GiB on {disk} of a node of {facts.name},"
                 f" which has {free_gib:,.0f} GiB free"
             )
-            fix = "read less data, set shard: true, stream it from S3 in the command, or use a type with larger disks"
-            yield error("disk-too-small", path, message, fix)
+            yield error(DISK_TOO_SMALL, path, message, _fix(request, place, facts, disk))
+
+
+def _fix(request: PlanRequest, place: Place, facts: InstanceType, disk: str) -> str:
+    """What makes room: another folder where the disk is the root volume, which no type makes larger."""
+    less = "read less data, set shard: true, stream it from S3 in the command, or"
+    if not disk.startswith(ROOT):
+        return f"{less} use a type with larger disks"
+    shared_gib = target_of(place.target).shared_gib(request.storage.lustre_gib)
+    others = [f"{SCRATCH} (NVMe, {facts.nvme_gb / GB_PER_GIB:,.0f} GiB)"] if facts.nvme_gb else []
+    others += [f"{SHARED} (shared, {shared_gib:,} GiB)"] if shared_gib else []
+    return f"{less} set its path below {' or '.join(others)}" if others else f"{less} use a type with NVMe disks"
 
 
 def _disks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterator[tuple[str, float, float, str]]:
@@ -66,7 +78,7 @@ def _disks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterator[
         yield name, placed_gib(request, nodes, beside=mounted) + outputs, free, path
         return
     beside = (SHARED, *((SCRATCH,) if nvme_gib else ()))
-    yield f"the root volume of {COMPUTE_ROOT_GIB} GiB", placed_gib(request, nodes, beside=beside), root_gib, path
+    yield f"{ROOT} of {COMPUTE_ROOT_GIB} GiB", placed_gib(request, nodes, beside=beside), root_gib, path
     if nvme_gib:
         yield f"the NVMe disks ({SCRATCH})", placed_gib(request, nodes, SCRATCH), nvme_gib, path
     shared_gib = target.shared_gib(request.storage.lustre_gib)

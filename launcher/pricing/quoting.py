@@ -17,7 +17,6 @@ from launcher.model.run_cost import RunRates
 from launcher.model.sizing import COMPUTE_ROOT_GIB, IMAGE_GIB, SYSTEM_GIB
 from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
-from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.fetching import connection_findings
 from launcher.planning.nat import egress, egress_remarks
@@ -294,7 +293,6 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     findings.extend(_restore_by_all(candidate))
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(_idle_chips(candidate, facts))
-    findings.extend(disk_findings(context.request, place, facts))
     findings.extend(choice_findings(candidate))
     findings.extend(egress_remarks(planned, place, context.catalog.instance_types))
     findings.extend(connection_findings(place, planned, facts, context.catalog))

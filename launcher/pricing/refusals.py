@@ -6,6 +6,7 @@ from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place
 from launcher.model.work import Work
+from launcher.planning.disks import disk_findings
 from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, purchased_capacity
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
@@ -18,6 +19,7 @@ def refusals(place: Place, work: Work, cost: Charge | None, context: PricingCont
     hours = cost.hours if cost is not None else work.hours.mid
     return (
         *_target(place, context),
+        *disk_findings(context.request, place, context.catalog.instance_types[place.instance_type]),
         *_spot(place, hours, context),
         *_deadline(hours, context),
         *_window(place, hours, context),

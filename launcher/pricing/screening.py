@@ -10,6 +10,7 @@ from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
 from launcher.model.plan import Place
 from launcher.model.work import Work
+from launcher.planning.disks import DISK_TOO_SMALL
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize, LowestPrices
@@ -133,16 +134,21 @@ def _best(
 
     Rows come in the order of their lower bound until the bound exceeds the best total. A candidate that is refused for
     a reason other than its hours sets no limit: a more expensive place may be possible. Only rows with the first one's
-    `late` flag count, and without prices only the first.
+    `late` flag count, and without prices only the first. What a node's disks cannot hold they can hold in no region and
+    at no price, so that the rows of the same group and number of nodes end at the total of such a candidate.
     """
     best: AnyCandidate | None = None
     first: Order | None = None
     late, limit = False, math.inf
+    too_small: dict[tuple[int, int], float] = {}
     for row in rows:
         if best is None:
             late = row.late
         elif row.usd > limit or row.unpriced or row.late != late:
             break
+        size = row.group, row.nodes
+        if row.usd > too_small.get(size, math.inf):
+            continue
         place = screen.groups[row.group].place(row.location, row.nodes, row.term)
         candidate = candidate_of(place, screen.charge(screen.groups[row.group], row.location, row.nodes, row.term))
         this = order(candidate)
@@ -150,6 +156,8 @@ def _best(
             best, first = candidate, this
             if candidate.usd is not None and not candidate.unknown_fees and (row.late or not candidate.refusals):
                 limit = float(candidate.usd)
+        if candidate.usd is not None and any(found.code == DISK_TOO_SMALL for found in candidate.refusals):
+            too_small[size] = min(too_small.get(size, math.inf), float(candidate.usd))
         if row.unpriced:
             break
     if best is None:

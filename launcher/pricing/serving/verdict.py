@@ -247,15 +247,14 @@ def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:
     turn, hosted = sides.turn, sides.hosted_usd
     if turn is None or turn.requests is None or hosted is None:
         return
-    span = ""
-    if turn.low is not None:
-        low = requests_text(turn.low)
-        span = f" (from {low})" if turn.high is None else f" ({low} to {requests_text(turn.high)})"
-        span = "" if turn.high is None and low == requests_text(turn.requests) else span
+    at, span = requests_text(turn.requests), ""
+    ends = [requests_text(end) for end in (turn.low, turn.high) if end is not None]
+    if turn.low is not None and any(end != at for end in ends):
+        span = f" (from {ends[0]})" if turn.high is None else f" ({ends[0]} to {ends[1]})"
     if hosted <= instance:
-        yield f"{requests_text(turn.requests)} requests a month or more{span}, of the same shape over the day"
+        yield f"{at} requests a month or more{span}, of the same shape over the day"
     else:
-        yield f"fewer than {requests_text(turn.requests)} requests a month{span}: there Bedrock is cheaper"
+        yield f"fewer than {at} requests a month{span}: there Bedrock is cheaper"
 
 
 def _lacks(sides: Sides) -> str:

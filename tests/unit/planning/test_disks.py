@@ -69,3 +69,16 @@ def test_training_volume_follows_data_without_instance_store(catalog):
     request = request_of({"path": "/opt/images", "gib": 401}, run={"outputs_gib": 20})
     assert training_volume_gib(request, 1, catalog.instance_types["m5.4xlarge"]) == 530
     assert training_volume_gib(request, 1, catalog.instance_types["g5.xlarge"]) == 100
+
+
+@pytest.mark.parametrize(
+    "name, part, hint",
+    [
+        ("p5.48xlarge", {}, "set its path below /scratch (NVMe, 28,312 GiB)"),
+        ("p5.48xlarge", {"storage": {"lustre_gib": 4_800}}, "(NVMe, 28,312 GiB) or /fsx (shared, 4,800 GiB)"),
+        ("c5.4xlarge", {}, "use a type with NVMe disks"),
+    ],
+)
+def test_data_on_a_root_volume_are_sent_to_a_larger_disk(catalog, name, part, hint):
+    (finding,) = findings_of(catalog, "parallelcluster", name, {"path": "/opt/images", "gib": 90}, **part)
+    assert finding.hint.endswith(hint)

@@ -103,8 +103,9 @@ LONG = {"workload": {"train": {"hours": None, "tokens_b": 90.0}}}
         {**FOUR, "purchase": {"option": "any", "deadline_h": 30}, "checkpoint": {"interval": 300, "keep": 9}},
         {**FOUR, "guardrails": {"idle_minutes": 0}, "budget": {"max_usd": 900}},
         {**FOUR, "guardrails": {"idle_minutes": 60, "ttl_h": 3}},
+        {**FOUR, "run": {"command": ["true"], "data": [{"uri": "s3://team/a", "path": "/scratch/a", "gib": 6_000}]}},
     ],
-    ids=["plain", "months", "zones", "deadline", "tail", "time limit"],
+    ids=["plain", "months", "zones", "deadline", "tail", "time limit", "disks"],
 )
 def test_screening_keeps_the_best_draft_of_every_group(priced, changes):
     priced_plan = priced(changes)

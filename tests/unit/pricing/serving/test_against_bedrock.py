@@ -1,11 +1,13 @@
 """Llama 3.1 8B at 1,500 tokens in and 250 out on an inf2.48xlarge against Bedrock, as the serving notes work it out."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from launcher.model.enums import Payment, SavingsPlanKind
-from launcher.pricing.serving.crossover import usd_per_request, utilisation
+from launcher.pricing.serving.crossover import Turn, usd_per_request, utilisation
+from launcher.pricing.serving.verdict import recommend
 from launcher.pricing.verdict import ServingChoice
 
 PINNED = {"instance_type": "inf2.48xlarge"}
@@ -185,3 +187,19 @@ def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
 def test_region_without_a_bedrock_price_is_reported(serving_priced, region, message):
     quote = serving_priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
     assert message in next(finding.message for finding in quote.findings if finding.code == "bedrock-region")
+
+
+@pytest.mark.parametrize(
+    "low, high, span",
+    [
+        (13.86e6, None, ""),
+        (13.86e6, 13.9e6, ""),
+        (9e6, None, " (from 9 million)"),
+        (9e6, 20e6, " (9 million to 20 million)"),
+        (None, None, ""),
+    ],
+)
+def test_the_volume_that_changes_the_answer_has_its_range_only_if_it_differs(compared, low, high, span):
+    known = replace(compared(target=PINNED).sides, turn=Turn(requests=13.9e6, low=low, high=high))
+    flips = recommend(known).flips
+    assert any(f"13.9 million requests a month or more{span}, of the same" in flip for flip in flips), flips
