@@ -240,6 +240,8 @@ class Target:
     person: tuple[str, ...] = ()
     # Keys of quotas of which each of its clusters uses one (catalog, quotas.csv).
     quotas: tuple[str, ...] = ()
+    # Keys of quotas that count the nodes of one cluster.
+    node_quotas: tuple[str, ...] = ()
     # Resource types that its stacks always contain and that some region lacks (registry.csv).
     registry_types: tuple[str, ...] = ()
     # Keys of its clusters' components, used to find their announced ends; "{os}" and "{image}" are the plan's.

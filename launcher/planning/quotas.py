@@ -268,6 +268,8 @@ def node_needs(
     cards = instances[place.instance_type].network_cards if place.nodes > 1 or target.efa_on_one_node else 1
     nodes, interfaces = f"{place.nodes} x {place.instance_type}", quotas["vpc/interfaces"]
     yield _need(interfaces, interfaces.name, place.nodes * max(1, cards), nodes)
+    for key in target.node_quotas:
+        yield _need(quotas[key], quotas[key].name, place.nodes, nodes)
     if not target.managed:
         gib = place.nodes * COMPUTE_ROOT_GIB + plan.request.storage.login_nodes * LOGIN_ROOT_GIB
         gib += HEAD_ROOT_GIB if target.head is not None else 0

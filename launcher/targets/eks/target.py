@@ -39,6 +39,7 @@ class Eks(PodTarget, Ec2Target):
     volume_key = VolumeKey.NAMED
     starts_volumes = "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
     quotas = ("eks/clusters",)
+    node_quotas = ("eks/group-nodes",)
     roles = (
         RoleUse(key="nodes", service=EC2, needs=("node-of-eks", "images", "entered"), entered=True),
         CONTROL_PLANE,

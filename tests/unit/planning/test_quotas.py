@@ -66,6 +66,12 @@ ON_DEMAND_P, STANDARD = (
             ("p5.48xlarge", "on-demand"),
             {STANDARD: 16, ON_DEMAND_P: 38_400, "Network interfaces per Region": 6_400},
         ),
+        (
+            "eks",
+            500,
+            ("trn1.2xlarge", "on-demand"),
+            {STANDARD: 16, "Running On-Demand Trn instances": 4_000, "Nodes per managed node group": 500},
+        ),
         ("hyperpod-slurm", 8, ("p5.48xlarge", "on-demand"), {}),
         (
             "hyperpod-slurm",

@@ -74,7 +74,7 @@ NAMES = {
         ("Total number of instances allowed across SageMaker HyperPod clusters", "L-3308CCC7"),
     ),
     "pcs": (("Clusters", "L-AAAA0003"),),
-    "eks": (("Clusters", "L-1194D53C"),),
+    "eks": (("Clusters", "L-1194D53C"), ("Nodes per managed node group", "L-BD136A63")),
     "fsx": (("Lustre Persistent_2 SSD storage capacity", "L-AAAA0002"),),
 }
 
