@@ -12,7 +12,7 @@ from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
 from launcher.model.units import number_of
 from launcher.records.command_record import read_command
-from launcher.records.recent_runs import remembered
+from launcher.records.recent_runs import FOUND, remembered, state_folder
 from launcher.records.run_folder import RunFolder, all_runs
 
 Every = Annotated[bool, typer.Option("--all", help="Show your runs of every folder on this computer.")]
@@ -38,6 +38,7 @@ def runs(*, every: Every = False, json: options.Json = False) -> None:
             status = "unreadable"
             unreadable.append(problem.message)
         listed.append((name, folder.path.name, status, str(folder.root)))
+    found_here = str(state_folder(os.environ) / FOUND)
     if json:
         from launcher.answers.runs import document
 
@@ -52,7 +53,7 @@ def runs(*, every: Every = False, json: options.Json = False) -> None:
         Column("name", itemgetter(0)),
         Column("started", itemgetter(1)),
         Column("status", itemgetter(2)),
-        Column("folder", itemgetter(3), shrinks=True),
+        Column("folder", lambda row: "another computer" if row[3].startswith(found_here) else row[3], shrinks=True),
     ]
     columns = columns if every else columns[:-1]
     output.result(render(columns, listed, output.terminal_width()))

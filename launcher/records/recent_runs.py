@@ -52,7 +52,8 @@ def root_of(name: str, environment: Mapping[str, str]) -> Path | None:
 
 def remembered(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """The name and the folder of each remembered run whose folder still exists, newest first."""
-    for line in reversed(_lines(state_folder(environment) / FILE)):
+    # A run of another computer has a line for each command that found it.
+    for line in dict.fromkeys(reversed(_lines(state_folder(environment) / FILE))):
         try:
             run = safe_json.loads(line)
         except ValueError:

@@ -30,6 +30,12 @@ DECISIONS = {
     "gpu-while-porting": "GPUs, then Trainium",
     "measure-first": "measure first",
 }
+DECISIONS_OF_SERVING = {
+    "bedrock": "use Bedrock",
+    "neuron": "deploy on Neuron",
+    "gpu": "deploy on GPUs",
+    "measure-first": "measure first",
+}
 Line = Sequence[tuple[float, float]]
 Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
 
@@ -40,8 +46,7 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
     priced = comparison.priced
     dated = f"quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
     parts: list[str | Plot] = [paragraphs([dated], "soft")]
-    if isinstance(comparison, Comparison):
-        parts.append(cards(_decision(comparison)))
+    parts.append(cards(_decision(comparison) if isinstance(comparison, Comparison) else _months(comparison)))
     parts.append(paragraphs([verdict.text], "lead"))
     if isinstance(comparison, Comparison):
         parts.append(paragraphs(sides(comparison)))
@@ -101,6 +106,18 @@ def _decision(comparison: Comparison) -> list[tuple[str, str, str]]:
         paid = port.break_even_run
         back = "never pays off" if paid is None else f"is paid back after {number_of(paid, 'run')}"
         items.append(("Port", f"${words.dollars(port.usd)}", f"{weeks_text(port.weeks.mid)}; it {back}"))
+    return items
+
+
+def _months(comparison: "ServingComparison") -> list[tuple[str, str, str]]:
+    """The cards of serving: the choice, and a month of each side that has a price."""
+    items = [("Decision", DECISIONS_OF_SERVING.get(str(comparison.verdict.choice), "none"), "the reasons are below")]
+    for name, quoted in priced_sides(comparison):
+        usd = quoted.usd
+        if usd is not None:
+            certain = usd.low == usd.high
+            span = "" if certain else f"; {words.spread(usd)} by the estimate"
+            items.append((name, f"${words.dollars(usd.mid)} a month", f"{plan.name_of(quoted)}{span}"))
     return items
 
 

@@ -170,6 +170,9 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
         if kind == "attempt-started":
             if ran and ran[-1].ended_at is None:
                 ran[-1] = replace(ran[-1], ended_at=moment(event["time"]), ended_by=EndedBy.NODE_LOST)
+            elif ran and ran[-1].ended_by is EndedBy.CANCEL:
+                # Slurm signals a job whose node is set down as it signals a cancelled one, which does not start again.
+                ran[-1] = replace(ran[-1], ended_by=EndedBy.NODE_LOST)
             ran.append(_started(event))
             number = int(event["attempt"])
         elif ran and event.get("attempt") == number:

@@ -349,6 +349,13 @@ def test_comparison_page_marks_cheaper_rows_outside_plan(tmp_path, monkeypatch, 
     assert all("p5.48xlarge" in row and ">spot<" in row for row in inside)
 
 
+def test_serving_comparison_has_a_card_for_the_choice_and_for_each_side(pages):
+    text = pages["serving-compare"].read_text(encoding="utf-8").partition("<h2>Reasons")[0]
+    assert text.count('class="card"') == 4
+    assert "use Bedrock" in text
+    assert len(re.findall(r"\$[\d,]+ a month<", text)) == 3
+
+
 def test_serving_comparison_lines_cross_at_equal_monthly_cost(pages):
     text = pages["serving-compare"].read_text(encoding="utf-8")
     description = text.partition('id="traffic-d">')[2].partition("</desc>")[0]

@@ -84,3 +84,13 @@ def test_runs_of_other_folders_are_listed_with_all_and_counted_without(ran, tmp_
     # A run of this folder is listed once.
     assert [run["name"] for run in json.loads(slipway("runs", "--all", "--json")[1])["runs"]] == ["later", "tiny"]
     assert (first.root, second.root) == (tmp_path, there)
+
+
+def test_run_of_another_computer_is_listed_once_and_so_named(ran, tmp_path, monkeypatch, slipway):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found = tmp_path / "state/slipway" / FOUND / "store"
+    folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), found)
+    remember("tiny", folder.path, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    listed = slipway("runs", "--all")[1]
+    assert listed.count("20261120T120000Z") == 1
+    assert "another computer" in listed

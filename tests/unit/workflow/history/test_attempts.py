@@ -12,7 +12,7 @@ from launcher.agent import ending
 from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import EndedBy
-from launcher.workflow.history.attempts import attempts, cancelled, closed, read_events
+from launcher.workflow.history.attempts import attempts, cancelled, closed, interrupted, read_events
 
 EVENTS = [
     {"time": "2026-11-20T12:00:00.000Z", "event": "attempt-started", "attempt": 1},
@@ -135,6 +135,15 @@ def test_agent_end_word_maps_to_report_ending(word, expected):
 def test_unknown_end_word_falls_back_to_event(event, expected, word):
     (attempt,) = attempts([STARTED, {**ENDED, "event": event, "ended_by": word}])
     assert attempt.ended_by == EndedBy(expected)
+
+
+def test_cancelled_attempt_with_a_successor_lost_its_node():
+    ended = {**ENDED, "event": "cancelled", "ended_by": "cancel", "exit_code": 143}
+    again = {**STARTED, "attempt": 2, "time": "2026-11-20T13:01:00Z"}
+    assert [attempt.ended_by for attempt in attempts([STARTED, ended])] == [EndedBy.CANCEL]
+    found = attempts([STARTED, ended, again])
+    assert [attempt.ended_by for attempt in found] == [EndedBy.NODE_LOST, None]
+    assert interrupted(found) == found[:1]
 
 
 def test_ended_by_of_the_agent_is_a_word_of_the_report():
