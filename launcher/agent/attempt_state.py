@@ -10,6 +10,8 @@ from launcher.agent import safe_json
 from launcher.agent.shape import read
 
 STATE_FILE = "life.json"
+CLAIM = "claim.json"
+"""The owner of a checkpoint prefix (launcher/agent/checkpoint/claim.py), renewed every minute."""
 
 HEARTBEAT_FOLDER = "running"
 """Below the location of the messages (launcher/agent/store/guard_messages.py), where nodes already may write."""

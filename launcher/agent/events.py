@@ -42,7 +42,11 @@ ROUTINE = frozenset(
 
 def utc_now() -> str:
     """The current time, ISO with milliseconds and Z."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _iso(datetime.now(timezone.utc))
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class EventLog:
@@ -117,6 +121,12 @@ class EventLog:
         except OSError:
             return
         self._torn = torn
+
+
+def report_lost(log: EventLog, earlier: int, attempt: int, written_s: float) -> None:
+    """Report an earlier attempt without a word of its end, and when its last sign of life was stored (seconds)."""
+    if earlier < attempt and written_s:
+        log.append("attempt-lost", lost=earlier, last_seen=_iso(datetime.fromtimestamp(written_s, timezone.utc)))
 
 
 def events_path(path: Path, *, part: int) -> Path:

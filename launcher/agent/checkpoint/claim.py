@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from launcher.agent import safe_json
+from launcher.agent.attempt_state import CLAIM
 from launcher.agent.errors import JobSpecError, StoreError, TakenOverError
-from launcher.agent.events import EventLog
+from launcher.agent.events import EventLog, report_lost
 from launcher.agent.shape import read
 from launcher.agent.store.objects import Store, StoredText
 
-KEY = "claim.json"
 SCHEMA = "slipway.claim/1"
 BEAT_S = 60.0
 STALE_S = 180.0
@@ -118,7 +118,7 @@ class Claim(threading.Thread):
         if self._written is None:
             other = self._try_to_take()
         else:
-            owner = _owner_in(self.store.find_text(KEY))
+            owner = _owner_in(self.store.find_text(CLAIM))
             other = owner if owner is not None and owner.token != self._own.token else None
         if other is not None:
             raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} now owns the checkpoints")
@@ -129,14 +129,14 @@ class Claim(threading.Thread):
         Raises:
             TakenOverError: the other agent is no longer the owner, or has ended.
         """
-        owner = _owner_in(self.store.find_text(KEY))
+        owner = _owner_in(self.store.find_text(CLAIM))
         if owner is None or owner.token != token or owner.released:
             raise TakenOverError("the agent that requested this no longer owns the checkpoints")
 
     def _try_to_take(self) -> Owner | None:
         """Become the owner, or return the current owner that keeps the claim for now."""
         while True:
-            stored = self.store.find_text(KEY)
+            stored = self.store.find_text(CLAIM)
             owner = _owner_in(stored)
             if owner is not None and owner.token == self._own.token:
                 self._written = stored  # written, and the answer was lost on its way
@@ -145,8 +145,10 @@ class Claim(threading.Thread):
                 return owner
             alive = owner is not None and not owner.released
             self.may_tag_at = time.monotonic() + (SETTLE_S if alive else 0.0)
-            self._written = self.store.swap_text(KEY, self._own.to_json(), before=stored)
+            self._written = self.store.swap_text(CLAIM, self._own.to_json(), before=stored)
             if self._written is not None:
+                if alive and stored is not None and owner is not None and owner.run == self._own.run:
+                    report_lost(self._log, owner.attempt, self._own.attempt, stored.written_s)
                 return None
 
     def release(self) -> None:
@@ -179,11 +181,11 @@ class Claim(threading.Thread):
         for _ in range(2):
             if before is None:
                 return
-            written = self.store.swap_text(KEY, owner.to_json(), before=before)
+            written = self.store.swap_text(CLAIM, owner.to_json(), before=before)
             if written is not None:
                 self._own, self._written = owner, written
                 return
-            before = self.store.find_text(KEY)  # an earlier write of ours may have arrived, and its answer not
+            before = self.store.find_text(CLAIM)  # an earlier write of ours may have arrived, and its answer not
             holder = _owner_in(before)
             if holder is None or holder.token != self._own.token:
                 return

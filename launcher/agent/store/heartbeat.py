@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.attempt_state import HEARTBEAT_FOLDER, HEARTBEAT_S
 from launcher.agent.errors import StoreError
-from launcher.agent.events import EventLog
+from launcher.agent.events import EventLog, report_lost
 from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.heartbeat/1"
@@ -37,6 +38,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Write immediately, every few minutes, and at the end."""
+        self._report_lost()
         next_at = time.monotonic()
         while not self._over.wait(0.0 if next_at <= time.monotonic() else _SAMPLE_S):
             now = time.monotonic()
@@ -46,11 +48,27 @@ class Heartbeat(threading.Thread):
                 next_at = time.monotonic() + HEARTBEAT_S
         self._beat(0.0, over=True)
 
+    def _report_lost(self) -> None:
+        """Report an earlier attempt whose last heartbeat says that it runs; the first node reports for all."""
+        if self._about["part"]:
+            return
+        with contextlib.suppress(StoreError, ValueError, TypeError, KeyError):  # no heartbeat, or no agent's
+            stored = self._store.find_text(self._key)
+            if stored is None:
+                return
+            earlier = safe_json.loads(stored.text)
+            if earlier["run"] == self._about["run"] and earlier["over"] is False:
+                report_lost(self._log, int(earlier["attempt"]), self._about["attempt"], stored.written_s)
+
+    @property
+    def _key(self) -> str:
+        return f"{self._about['run']}-{self._about['part']}.json"
+
     def _beat(self, still_s: float, *, over: bool) -> None:
         """Write the object; log the first failure only, and continue with the next object."""
         document = {"schema": SCHEMA, **self._about, "still_s": round(still_s), "over": over}
         try:
-            self._store.write_text(f"{self._about['run']}-{self._about['part']}.json", json.dumps(document))
+            self._store.write_text(self._key, json.dumps(document))
         except StoreError as error:
             if not self._troubled:
                 self._troubled = True

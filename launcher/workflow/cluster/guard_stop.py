@@ -1,9 +1,10 @@
-"""Why a cluster's guard stopped nodes, by the object that it leaves in the store at every stop."""
+"""Why a cluster's guard stopped nodes, and when a job's node was last seen, by objects in the store."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 from launcher.agent import safe_json
+from launcher.agent.attempt_state import CLAIM, HEARTBEAT_FOLDER
 from launcher.aws import stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
@@ -60,8 +61,7 @@ def read_guard_stop(
         return NO_STOP
     try:
         session = Session(environment=environment, region=str(head_node.region))
-        stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
-        uri = None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
+        uri = _messages_uri(submission, session)
         if uri is None:
             return NO_STOP
         store = Objects.at(session, f"{uri.removesuffix(WORD_FOLDER)}{SENT_FOLDER}")
@@ -71,6 +71,45 @@ def read_guard_stop(
         return _parsed(store.read(GUARD_STOP))
     except SlipwayError:
         return NO_STOP
+
+
+def last_seen(submission: Submission, environment: Mapping[str, str], attempt: int) -> datetime | None:
+    """When a sign of life of an attempt's first node was last stored; None if the store has none of this attempt.
+
+    The claim to the checkpoints is renewed every minute, the heartbeat for the guard every 5 minutes.
+
+    Args:
+        submission: the job's.
+        environment: that of the AWS calls of the cluster's account or sandbox.
+        attempt: the attempt's number.
+
+    Raises:
+        AwsError: the store does not answer.
+    """
+    session = Session(environment=environment, region=str(submission.head_node.region))
+    uri = _messages_uri(submission, session)
+    places = [(submission.checkpoint_uri, CLAIM)] if submission.checkpoint_uri.startswith("s3://") else []
+    places += [] if uri is None else [(f"{uri}/{HEARTBEAT_FOLDER}", f"{submission.key}-0.json")]
+    signs = (_sign_of_life(Objects.at(session, place), key, submission.key, attempt) for place, key in places)
+    return max((sign for sign in signs if sign is not None), default=None)
+
+
+def _sign_of_life(store: Objects, key: str, run: str, attempt: int) -> datetime | None:
+    """When an object of an attempt was written; None if it is another attempt's, or none."""
+    found = store.find(key)
+    if found is None:
+        return None
+    try:
+        document = safe_json.loads(store.read(key, REPORT_BYTES))
+        return found.modified if (document["run"], document["attempt"]) == (run, attempt) else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _messages_uri(submission: Submission, session: Session) -> str | None:
+    """The place of the messages to the guard; None without a guard."""
+    stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
+    return None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
 
 
 def _parsed(body: bytes) -> tuple[str, bool]:

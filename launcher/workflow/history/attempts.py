@@ -1,6 +1,6 @@
 """The attempts of a run, from the events of the agent and the launcher."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -14,11 +14,14 @@ from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, BudgetStop, EndedBy
-from launcher.records.run_folder import RunFolder
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 GUARD_STOPPED = "guard-stopped"
 """The event of a run folder with the guard's reason for stopping nodes."""
+ATTEMPT_LOST = "attempt-lost"
+"""The event of an attempt whose agent reported no end: its number, and when its node was last seen. The next attempt's
+agent writes it, and the launcher while the job waits for nodes."""
 _INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
 """The ends of an attempt because its instances are gone."""
 POD_END = "pod-end"
@@ -48,6 +51,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "restored": ("step",),
     "attempt-progress": ("step",),
     "checkpoint-uploaded": ("attempt", "step"),
+    ATTEMPT_LOST: ("lost", "last_seen", "time"),
     **dict.fromkeys(ENDINGS, ("time",)),
 }
 """The values that the readers of a kind of event rely on."""
@@ -66,6 +70,8 @@ class _Values(NamedTuple):
     ended_by: str | None = None
     exit_code: int | None = None
     loss: float | None = None
+    lost: int = 0
+    last_seen: datetime | None = None
 
 
 def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
@@ -161,23 +167,68 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 
     The agent's `attempt-started`, `restored` and ending events make an attempt; `attempt-progress`, which the launcher
     adds while it follows, and its checkpoints give the last step. An attempt without an ending event lost its node
-    without notice; it ended at the latest when the next one began: its hours were billed.
+    without notice; it ended when its node was last seen (`ATTEMPT_LOST`), at the latest when the next one began.
     """
     ran: list[Attempt] = []
-    number: int | None = None
+    numbers: list[int] = []
+    # When each attempt's last event was written, and the reports of lost attempts.
+    written: list[datetime] = []
+    losses: list[Mapping[str, Any]] = []
     for event in events:
         kind = event.get("event")
-        if kind == "attempt-started":
-            if ran and ran[-1].ended_at is None:
-                ran[-1] = replace(ran[-1], ended_at=moment(event["time"]), ended_by=EndedBy.NODE_LOST)
-            elif ran and ran[-1].ended_by is EndedBy.CANCEL:
+        if kind == ATTEMPT_LOST:
+            losses.append(event)
+        elif kind == "attempt-started":
+            if ran and ran[-1].ended_by is EndedBy.CANCEL:
                 # Slurm signals a job whose node is set down as it signals a cancelled one, which does not start again.
                 ran[-1] = replace(ran[-1], ended_by=EndedBy.NODE_LOST)
             ran.append(_started(event))
-            number = int(event["attempt"])
-        elif ran and event.get("attempt") == number:
+            numbers.append(int(event["attempt"]))
+            written.append(moment(event["time"]))
+        elif ran and event.get("attempt") == numbers[-1]:
             ran[-1] = _updated(ran[-1], event)
+            if "time" in event:
+                written[-1] = max(written[-1], moment(event["time"]))
+    for index, attempt in enumerate(ran):
+        if attempt.ended_at is not None:
+            continue
+        following = ran[index + 1].started_at if index + 1 < len(ran) else None
+        # An attempt that wrote after the report was not lost then.
+        seen = [
+            moment(loss["last_seen"])
+            for loss in losses
+            if loss["lost"] == numbers[index] and (following is not None or written[index] <= moment(loss["time"]))
+        ]
+        if ended_at := max([*seen, written[index]]) if seen else following:
+            ended_at = min(ended_at, following or ended_at)
+            ran[index] = replace(attempt, ended_at=ended_at, ended_by=EndedBy.NODE_LOST)
     return tuple(ran)
+
+
+def job_events(folder: RunFolder) -> list[dict[str, Any]]:
+    """The events of a job's agents, as copied into its run folder, and the launcher's reports of lost attempts."""
+    own = (event for event in read_events(folder.events) if event.get("event") == ATTEMPT_LOST)
+    return [*read_events(folder.path / JOB_FOLDER / EVENTS), *own]
+
+
+def record_loss(folder: RunFolder, last_seen: Callable[[int], datetime | None]) -> Attempt | None:
+    """Record in a run folder that its open attempt has lost its node; returns the attempt, None if none is open.
+
+    `last_seen` is when a sign of life of the attempt's node was stored, by the attempt's number; None if none was: the
+    attempt then ended with its last event.
+    """
+    events = job_events(folder)
+    ran = attempts(events)
+    if not ran or ran[-1].ended_at is not None:
+        return None
+    number = int([event for event in events if event.get("event") == "attempt-started"][-1]["attempt"])
+    seen = max(last_seen(number) or ran[-1].started_at, ran[-1].started_at).isoformat()
+    known = (event for event in events if event.get("event") == ATTEMPT_LOST and event["lost"] == number)
+    if any(event["last_seen"] == seen for event in known):
+        return None  # it has written since
+    folder.append_event(ATTEMPT_LOST, lost=number, last_seen=seen, time=datetime.now(UTC).isoformat())
+    ran = attempts(job_events(folder))
+    return ran[-1] if ran[-1].ended_at is not None else None
 
 
 def closed(ran: tuple[Attempt, ...], facts: JobFacts | None) -> tuple[Attempt, ...]:

@@ -18,9 +18,9 @@ from launcher.model.run_cost import RunRates
 from launcher.records.bill_document import BILLED
 from launcher.records.command_record import DRY_RUN, CommandRecord, read_command
 from launcher.records.report_document import stored_report
-from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, STAMP, RunFolder
+from launcher.records.run_folder import JOB_FOLDER, METRICS, STAMP, RunFolder
 from launcher.records.stored_quote import stored_quote
-from launcher.workflow.history.attempts import attempts, interrupted, read_events
+from launcher.workflow.history.attempts import attempts, interrupted, job_events, read_events
 
 NOT_SUBMITTED = "not-submitted"
 _LOSSES = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST, EndedBy.FAILURE, EndedBy.TIME_LIMIT)
@@ -47,7 +47,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     command = read_command(folder)
     plan = folder.read_json("plan.json") if (folder.path / "plan.json").is_file() else {}
     # What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer
-    local, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
+    local, copied = read_events(folder.events), job_events(folder)
     events = copied if len(attempts(copied)) > len(attempts(local)) else local
     ran = _judged(attempts(events), report)
     last = ran[-1] if ran else None
@@ -162,9 +162,8 @@ def lost_hours(events: Iterable[Mapping[str, Any]], last: Attempt | None = None)
     """Hours of work that no checkpoint had stored when an attempt ended early: billed, and done again.
 
     Counted for each attempt that was interrupted, lost or failed: from the moment its last checkpoint was complete in
-    the store, or from its start without one, to its end. An attempt without an ending event ended, at the latest, when
-    the next one began; `last` is the last attempt, whose end may be in the report alone. A cancelled attempt lost
-    nothing of value.
+    the store, or from its start without one, to its end, which `attempts` knows; `last` is the last attempt, whose end
+    may be in the report alone. A cancelled attempt lost nothing of value.
 
     >>> day = "2026-11-20T12:{}:00Z"
     >>> began = {"event": "attempt-started", "attempt": 1, "time": day.format("00")}
@@ -173,13 +172,15 @@ def lost_hours(events: Iterable[Mapping[str, Any]], last: Attempt | None = None)
     >>> lost_hours([began, saved, ended])
     0.25
     """
-    lost, saved_at = 0.0, None
+    lost, saved_at, ended_at, events = 0.0, None, None, list(events)
+    ends = (attempt.ended_at for attempt in attempts(events))
     for event in events:
         kind, at = event.get("event"), event.get("time")
         if not isinstance(at, str):
             continue
         if kind == "attempt-started":
-            lost += _hours(saved_at, at)
+            lost += _hours(saved_at, ended_at.isoformat()) if ended_at is not None else 0.0
+            ended_at = next(ends)
             saved_at = at
         elif kind == "checkpoint-uploaded":
             saved_at = at

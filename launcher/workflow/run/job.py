@@ -39,7 +39,7 @@ from launcher.workflow.run.follow import Follower, Listeners, StopCondition
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.relaunch import prefix_suffix, put_below
-from launcher.workflow.run.submission_watch import JobCancelledError, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import JobCancelledError, Mirror, RemoteWatch, record_lost
 
 
 def waits_s(plan: Plan) -> float:
@@ -171,6 +171,7 @@ class Job:
                 waits_s=waits_s(self.plan) + beginning.left_s,
                 give_up=options.give_up,
                 removed=partial(removal_of, submission, options.environment),
+                record_lost=partial(record_lost, self.folder, submission, self.aws),
                 guard_stop=partial(self._guard_stop, submission),
             )
             stack.callback(watch.close)

@@ -21,10 +21,10 @@ from launcher.model.report import Attempt
 from launcher.model.request import Budget
 from launcher.model.run_cost import NO_RATES
 from launcher.records.command_record import read_command
-from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
+from launcher.records.run_folder import JOB_FOLDER, METRICS, RunFolder
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.targets.registry import target_of
-from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
+from launcher.workflow.history.attempts import attempts, interrupted, job_events, points_of
 
 CACHE_S = 300.0
 """Seconds until the spot price is read again; EC2's history changes every few hours."""
@@ -98,7 +98,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     Raises:
         UnreadableInputError: the run's quote is damaged.
     """
-    events = read_events(folder.path / JOB_FOLDER / EVENTS)
+    events = job_events(folder)
     ran = attempts(events)
     if not ran or not (folder.path / QUOTE_FILE).is_file():
         return None

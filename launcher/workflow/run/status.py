@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,13 +27,14 @@ from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, 
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.guard_stop import guard_stop
 from launcher.workflow.cluster.job_connection import reached
-from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, removal_of
+from launcher.workflow.cluster.reach import environment_of, environment_of_run, gone_if_removed, removal_of
 from launcher.workflow.history.attempts import (
     STOPPED,
     attempts,
     budget_stop,
     cancelled,
     closed,
+    job_events,
     last_start,
     read_events,
     record_stop,
@@ -50,7 +51,7 @@ from launcher.workflow.run.growing_lines import GrowingLines, last_output
 from launcher.workflow.run.meter import hours_at, meter_of
 from launcher.workflow.run.stragglers import stragglers
 from launcher.workflow.run.submission import find_submission
-from launcher.workflow.run.submission_watch import Mirror, ending
+from launcher.workflow.run.submission_watch import Mirror, ending, record_lost
 
 PENDING, UNKNOWN, NOT_SUBMITTED = "pending", "unknown", "not-submitted"
 GOING_ON = (PENDING, "running")
@@ -284,6 +285,8 @@ def _state(
     # For its scheduler it failed, or is done.
     stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
+    with suppress(SchedulerEndedError):
+        record_lost(folder, submission, environment_of(submission, environment), facts)
     state = _with_job(_ended_state(name, folder), folder)
     output = last_output(folder) if status == RunStatus.FAILED.value else ()
     state = replace(state, attempts=closed(state.attempts, facts), last_output=output)
@@ -309,7 +312,7 @@ def _state(
 def _with_job(known: RunState, folder: RunFolder) -> RunState:
     """A run with the data of its agent and its trainer, as far as copied into its folder."""
     place = folder.path / JOB_FOLDER
-    events, metric = read_events(place / EVENTS), _last_metric(place)
+    events, metric = job_events(folder), _last_metric(place)
     uploaded = [event for event in events if event.get("event") == "checkpoint-uploaded"]
     saved = max(uploaded, key=lambda event: int(event["step"]), default=None)
     step, report = metric.get("step"), known.report

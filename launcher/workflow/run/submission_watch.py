@@ -3,8 +3,8 @@
 import os
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +16,12 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Notify, Stage, stage
 from launcher.model.units import number_of, spoken
-from launcher.records.run_folder import EVENTS, METRICS
+from launcher.records.run_folder import EVENTS, METRICS, RunFolder
+from launcher.records.submission import Submission
 from launcher.submit.jobs import Chunk, JobSource, UnreachableError
 from launcher.submit.kubernetes.words import CHECKED
-from launcher.workflow.history.attempts import ENDINGS, read_events
+from launcher.workflow.cluster.guard_stop import last_seen
+from launcher.workflow.history.attempts import ENDINGS, read_events, record_loss
 
 REQUEUE_S = 15.0
 """A job that Slurm is about to requeue shows as failed for a moment. An interruption or a lost node therefore counts
@@ -138,6 +140,8 @@ class RemoteWatch:
     give_up: Callable[[], bool] = lambda: False
     # Describes a removal of the cluster; empty: it is not being removed.
     removed: Callable[[], str] = lambda: ""
+    # Records the loss of an attempt whose node is gone, by the job's newest facts.
+    record_lost: Callable[[JobFacts], None] = lambda _: None
     # The guard's reason for stopping nodes, empty: it stopped none; and whether the job waits for new nodes.
     guard_stop: Callable[[], tuple[str, bool]] = lambda: ("", False)
     clock: Callable[[], float] = time.monotonic
@@ -204,6 +208,7 @@ class RemoteWatch:
             # Slurm forgets a job minutes after its end; the agent's own record stays.
             self.over = True
             return
+        self.record_lost(facts)
         if facts.state is JobState.FAILED:
             self.failed_at = self.failed_at if self.failed_at is not None else now
             code = facts.attempt.exit_code if facts.attempt is not None else None
@@ -338,6 +343,28 @@ def _lost(facts: JobFacts | None) -> JobFacts | None:
         return facts
     attempt = replace(facts.attempt, ended_at=datetime.now(UTC), node_lost=True)
     return replace(facts, state=JobState.FAILED, attempt=attempt)
+
+
+def record_lost(
+    folder: RunFolder, submission: Submission, environment: Mapping[str, str], facts: JobFacts | None
+) -> None:
+    """Record the loss of a job's open attempt, if the job waits for nodes, or has ended and nothing says when.
+
+    Nothing is recorded if the store does not answer: the next call tries again.
+
+    Args:
+        folder: the run's.
+        submission: the job's.
+        environment: that of the AWS calls of the cluster's account or sandbox.
+        facts: the job as its scheduler reports it.
+    """
+    if facts is None or facts.state is JobState.RUNNING:
+        return
+    ended_at = None if facts.attempt is None else facts.attempt.ended_at
+    if facts.state.final and ended_at is not None:
+        return
+    with suppress(SlipwayError):
+        record_loss(folder, lambda number: ended_at or last_seen(submission, environment, number))
 
 
 def ending(folder: Path) -> str | None:

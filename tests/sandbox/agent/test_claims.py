@@ -2,10 +2,12 @@
 
 import json
 import signal
+from datetime import timedelta
 
 import pytest
 
-from tests.sandbox.agent.checkpoints import BUCKET
+from launcher.agent.shape import moment
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 
 def owner(bucket):
@@ -39,6 +41,25 @@ class TestOneRun:
         assert (owner(bucket)["attempt"], owner(bucket)["released"]) == (2, True)
         # What the earlier one may have referred to in a last commit is not tagged yet.
         assert not node.events("checkpoints-superseded", attempt=2)
+
+    @pytest.mark.parametrize("way", ["claim", "heartbeat"])
+    def test_later_attempt_reports_when_killed_attempt_was_last_seen(self, node, bucket, way):
+        more = {} if way == "claim" else {"mode": "none", "word_uri": f"s3://{BUCKET}/{PREFIX}.guard/trouble"}
+        node.job(600, 0.1, 1000, **more)
+        first = node.start(attempt=1)
+        node.wait_until(lambda: any(way in key or "/running/" in key for key in bucket.all_keys()))
+        first.kill()
+        first.wait()
+        again = node.start(attempt=2, node="other")
+        node.wait_for("attempt-lost", attempt=2)
+        (lost,) = node.events("attempt-lost", attempt=2)
+        started, began = (node.events("attempt-started", attempt=number)[0]["time"] for number in (1, 2))
+        assert lost["lost"] == 1
+        # The store counts whole seconds.
+        assert moment(started) - timedelta(seconds=1) <= moment(lost["last_seen"]) <= moment(began)
+        again.terminate()
+        again.wait()
+        assert not node.events("attempt-lost", attempt=1)
 
     def test_earlier_attempt_cannot_take_claim_back(self, node, bucket):
         node.job(600, 0.1, 1000)

@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from launcher.agent import ending
+from launcher.agent.shape import moment
 from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import EndedBy
-from launcher.workflow.history.attempts import attempts, cancelled, closed, interrupted, read_events
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.history.attempts import (
+    attempts,
+    cancelled,
+    closed,
+    interrupted,
+    job_events,
+    read_events,
+    record_loss,
+)
 
 EVENTS = [
     {"time": "2026-11-20T12:00:00.000Z", "event": "attempt-started", "attempt": 1},
@@ -189,3 +199,60 @@ def test_ended_by_is_written_only_with_words_of_the_report():
 def test_pod_end_of_cancelled_job_counts_as_cancel(words, expected):
     ran = cancelled(attempts([STARTED, {**ENDED, "event": "interrupted", **words}]))
     assert [attempt.ended_by for attempt in ran] == [expected]
+
+
+LOST = {
+    "event": "attempt-lost",
+    "attempt": 2,
+    "lost": 1,
+    "last_seen": "2026-11-20T12:20:00Z",
+    "time": "2026-11-20T22:00:01Z",
+}
+NEXT = {"event": "attempt-started", "attempt": 2, "time": "2026-11-20T22:00:00Z"}
+
+
+class TestLostAttempt:
+    """An attempt whose agent reported no end ended when its node was last seen."""
+
+    def test_hours_of_waiting_are_not_those_of_the_lost_attempt(self):
+        first, second = attempts([STARTED, NEXT, LOST])
+        assert (first.hours, first.ended_by, second.ended_at) == (pytest.approx(1 / 3), EndedBy.NODE_LOST, None)
+
+    def test_waiting_job_has_no_open_attempt(self):
+        (lost,) = attempts([STARTED, LOST])
+        assert (lost.hours, lost.ended_by) == (pytest.approx(1 / 3), EndedBy.NODE_LOST)
+
+    def test_last_event_after_the_last_sign_of_life_ends_the_attempt(self):
+        saved = {"event": "checkpoint-uploaded", "attempt": 1, "step": 9, "time": "2026-11-20T12:30:00Z"}
+        assert attempts([STARTED, saved, NEXT, LOST])[0].hours == 0.5
+
+    def test_attempt_that_writes_after_the_report_runs(self):
+        saved = {"event": "checkpoint-uploaded", "attempt": 1, "step": 9, "time": "2026-11-20T22:10:00Z"}
+        assert attempts([STARTED, LOST, saved])[0].ended_at is None
+
+    def test_attempt_with_an_end_of_its_agent_keeps_it(self):
+        end = {"event": "interrupted", **ENDED, "ended_by": "spot-interruption"}
+        (ended, _) = attempts([STARTED, end, NEXT, LOST])
+        assert (ended.hours, ended.ended_by) == (1.0, EndedBy.SPOT_INTERRUPTION)
+
+    def test_last_sign_of_life_after_the_next_start_counts_until_that_start(self):
+        late = LOST | {"last_seen": "2026-11-20T23:00:00Z"}
+        assert attempts([STARTED, NEXT, late])[0].hours == 10.0
+
+    @pytest.mark.parametrize("seen,hours", [("2026-11-20T12:20:00Z", 1 / 3), (None, 1 / 4)])
+    def test_launcher_records_a_loss_once(self, tmp_path, seen, hours):
+        folder = RunFolder(path=tmp_path)
+        (tmp_path / "job").mkdir()
+        restored = {"event": "restored", "attempt": 1, "step": 3, "time": "2026-11-20T12:15:00Z"}
+        (tmp_path / "job" / "events.jsonl").write_text(f"{json.dumps(STARTED)}\n{json.dumps(restored)}\n")
+        numbers = []
+
+        def last_seen(number):
+            numbers.append(number)
+            return None if seen is None else moment(seen)
+
+        for _ in range(2):
+            lost = record_loss(folder, last_seen)
+        assert (lost, numbers) == (None, [1])
+        (attempt,) = attempts(job_events(folder))
+        assert (attempt.hours, attempt.ended_by) == (pytest.approx(hours), EndedBy.NODE_LOST)

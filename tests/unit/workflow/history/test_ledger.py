@@ -169,6 +169,8 @@ class TestEntries:
 
     def test_attempt_without_end_event_loses_hours_since_checkpoint(self):
         assert lost_hours([*EVENTS[:2], EVENTS[3], EVENTS[4]]) == 1.0
+        seen = {"event": "attempt-lost", "lost": 1, "last_seen": at(13, 45), "time": at(15)}
+        assert lost_hours([*EVENTS[:2], EVENTS[3], EVENTS[4], seen]) == 0.25
         # Cancelled, or still running: nothing that anybody wanted.
         assert lost_hours([*EVENTS[:2], {"event": "cancelled", "time": at(15)}]) == 0
         assert lost_hours(EVENTS[:2]) == 0
