@@ -19,12 +19,10 @@ from constructs import Construct
 from infra.parts.budget_stop import BudgetStop
 from infra.parts.guard_folder import GuardFolder
 from launcher.catalog.assets import asset
-from launcher.model.monitoring import GUARD_MEMORY_MB, NAMESPACE
+from launcher.model.monitoring import GUARD_MEMORY_MB, GUARD_STATES, NAMESPACE
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 _RUNTIME = "python3.14"
-STATES = "/slipway"
-"""The path of the guards' states in Systems Manager."""
 EMPTY_STATE = "{}"
 """The state of a guard that has counted nothing (templates/guard/state.py)."""
 _TIMEOUT_S = 120
@@ -95,7 +93,7 @@ class GuardFunction(Construct):
         state = ssm.CfnParameter(
             self,
             "State",
-            name=f"{STATES}/{Stack.of(self).stack_name}/guard",
+            name=f"{GUARD_STATES}/{Stack.of(self).stack_name}/guard",
             type="String",
             value=EMPTY_STATE,
             description=f"Slipway: what the guard of {settings.cluster} has counted",

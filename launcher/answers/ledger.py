@@ -136,7 +136,8 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
         ) * bool(hidden)
         for entry in shown if by is None else ():
             if entry.guard_reason:
-                why = f"the guard stopped its nodes: {entry.guard_reason}"
+                what = "endpoint" if entry.monthly else "nodes"
+                why = f"the guard stopped its {what}: {entry.guard_reason}"
                 lines += wrapped(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
         for use in reservations(ledger.entries) if by is None else ():
             unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)

@@ -38,6 +38,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         head = endpoint_lines(report, report.endpoint)
         return [
             *head,
+            *stop_lines(report, width),
             *(piece for line in _month(report) for piece in wrapped(line, width)),
             *left_up_lines(report, width),
             *_check_lines(report, width, everything=everything),
@@ -60,8 +61,9 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
 
 
 def stop_texts(report: Report) -> list[str]:
-    """Why the guard stopped the nodes, or the job at its budget; empty if it did neither."""
-    why = [f"the guard stopped the nodes: {report.guard_reason}"] if report.guard_reason else []
+    """Why the guard stopped the nodes or the endpoint, or the job at its budget; empty if it did neither."""
+    what = "nodes" if report.endpoint is None else "endpoint"
+    why = [f"the guard stopped the {what}: {report.guard_reason}"] if report.guard_reason else []
     return why + ([report.stopped.text] if report.stopped is not None else [])
 
 

@@ -61,6 +61,8 @@ BUDGET_FOLDER = ".budget"
 GUARD_FOLDER, WORD_FOLDER, SENT_FOLDER = ".guard", "trouble", "told"
 """Next to them: each guard's own folder (templates/guard/job_messages.py), and in it the messages of jobs for users,
 and the guard's marks of sent notifications."""
+GUARD_STATES = "/slipway"
+"""Begins the names of the guards' parameters in Systems Manager; the stack's name follows."""
 BOOTS_FOLDER, GUARD_STOP = "boots", "stopped.json"
 """Below the messages: how the boots of nodes ended. Among the marks: why the guard stopped nodes
 (templates/guard/boots.py)."""

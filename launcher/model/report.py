@@ -149,7 +149,7 @@ class Report:
     `simulated` means that the nodes were emulated, so their hours are not comparable with the quote. `endpoint` is
     the deployed endpoint of a serving plan; None for a cluster, or if none came into service. `stopped` means that
     the budget ended the run. `guard_reason` says why the guard stopped the nodes of a cancelled job, or of one that
-    waits for them; empty if it did not. `stored` is None if the plan requests no checkpoints.
+    waits for them, or the endpoint; empty if it did not. `stored` is None if the plan requests no checkpoints.
     `billable_time` is the time that the job's service bills, None without such a service or before the job has ended.
     `slow_nodes` are the agents' sentences on nodes that slowed an attempt down.
     `running_h` is the time that the current attempt has run at the moment of the query; it is never stored.

@@ -193,12 +193,19 @@ class EndpointGuard(Guard):
                 SuspendedState=dict.fromkeys(SUSPENDED, True),
             )
         if open_ones:
+            self.keep_reason(reason)
             self.notify(
                 "endpoint scaled to zero",
                 f"{reason}. The endpoint {self.settings.name} goes from {its(count, 'instances')} to none and stays"
                 f" there: requests fail or wait from now on.\nMake it answer again: raise the sum, then slipway down"
                 f" {self.settings.cluster} and slipway deploy",
             )
+
+    def keep_reason(self, reason: str) -> None:
+        """Keep why the endpoint ended in the guard's state, which `slipway status` reads while the stack exists."""
+        if self.state is not None:
+            self.state.stop_reason, self.state.stopped_at = reason[:CHARACTERS], self.now
+            self.attempt("record why it ended the endpoint", self.store)
 
     def scaled(self) -> list[str]:
         """The scalable resources: the copies of the endpoint's component, or the instances of its variants."""
@@ -224,6 +231,7 @@ class EndpointGuard(Guard):
         if components:
             return
         self.sagemaker.delete_endpoint(EndpointName=self.settings.name)
+        self.keep_reason(reason)
         self.notify(
             "endpoint deleted",
             f"{reason}. The endpoint {self.settings.name} is being deleted with {its(count, 'instances')}; requests"

@@ -56,6 +56,9 @@ class State:
     job_usd: float = 0.0
     job_node_hours: float = 0.0
     job_nodes: list[str] = field(default_factory=list)
+    # Why the guard ended an endpoint, and when: an endpoint has no store (endpoint.py).
+    stop_reason: str = ""
+    stopped_at: datetime | None = None
     # The last counted checks, in minutes since 1970.
     looks: list[int] = field(default_factory=list)
     # The last notifications by their name's digest, in minutes since 1970.
@@ -88,6 +91,8 @@ class State:
                 job_usd=float(document.get("job_usd", 0.0)),
                 job_node_hours=float(document.get("job_node_hours", 0.0)),
                 job_nodes=[str(node) for node in document.get("job_nodes", ())],
+                stop_reason=str(document.get("stop_reason", "")),
+                stopped_at=moment_of(document.get("stopped_at")),
                 looks=[int(look) for look in document.get("looks", ())],
                 sent={str(digest): int(minute) for digest, minute in document.get("sent", {}).items()},
             )
@@ -114,6 +119,8 @@ class State:
             "job_usd": self.job_usd,
             "job_node_hours": self.job_node_hours,
             "job_nodes": self.job_nodes,
+            **({"stop_reason": self.stop_reason} if self.stopped_at is not None else {}),
+            **({"stopped_at": self.stopped_at.isoformat()} if self.stopped_at is not None else {}),
             "looks": self.looks,
             "sent": self.sent,
         }

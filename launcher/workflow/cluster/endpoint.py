@@ -17,6 +17,7 @@ from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.stages import Notify, stage
 from launcher.model.units import number_of, spoken
+from launcher.workflow.cluster.guard_stop import read_endpoint_stop
 
 PROMPT = "Count from one to twenty in words, separated by commas."
 IN_SERVICE = "InService"
@@ -140,9 +141,11 @@ def _describe_endpoint(endpoint: ServedEndpoint, session: Session) -> EndpointSt
     state = find(session, endpoint.name)
     if state is None:
         message = f"endpoint {endpoint.name} does not exist, but its stack {endpoint.stack} does"
-        hint = (
-            f"its guard deletes the endpoint after guardrails.ttl_h: slipway down {endpoint.served_name}, then deploy"
-        )
+        stack = stacks.find(session, endpoint.stack)
+        reason = read_endpoint_stop(session, stack) if stack is not None else ""
+        message += f": the guard deleted it, because {reason}" if reason else ""
+        again = f"slipway down {endpoint.served_name}, then slipway deploy FILE"
+        hint = again if reason else f"its guard deletes the endpoint after guardrails.ttl_h: {again}"
         raise DeploymentFailedError(message, hint=hint)
     return state
 

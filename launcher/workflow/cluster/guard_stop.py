@@ -5,11 +5,13 @@ from datetime import datetime
 
 from launcher.agent import safe_json
 from launcher.agent.attempt_state import CLAIM, HEARTBEAT_FOLDER
-from launcher.aws import stacks
+from launcher.agent.shape import moment
+from launcher.aws import ssm, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
 from launcher.model.errors import SlipwayError
-from launcher.model.monitoring import GUARD_STOP, SENT_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import GUARD_STATES, GUARD_STOP, SENT_FOLDER, WORD_FOLDER
 from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
@@ -71,6 +73,22 @@ def read_guard_stop(
         return _parsed(store.read(GUARD_STOP))
     except SlipwayError:
         return NO_STOP
+
+
+def read_endpoint_stop(session: Session, stack: StackState) -> str:
+    """Why the guard ended the endpoint of a stack since its last deployment; empty if it did not, or nothing is known.
+
+    The guard keeps the reason in its state (templates/guard/state.py).
+    """
+    deployed_at = stack.deployed_at or stack.made_at
+    try:
+        state = safe_json.loads(ssm.parameter(session, f"{GUARD_STATES}/{stack.name}/guard"))
+        stopped_at = state.get("stopped_at")
+        if stopped_at is None or (deployed_at is not None and moment(stopped_at) < deployed_at):
+            return ""
+        return str(state["stop_reason"])
+    except (SlipwayError, ValueError, TypeError, KeyError, AttributeError):
+        return ""
 
 
 def last_seen(submission: Submission, environment: Mapping[str, str], attempt: int) -> datetime | None:

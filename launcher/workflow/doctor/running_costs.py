@@ -24,6 +24,7 @@ from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.clusters import cluster_at
 from launcher.targets.registry import TARGETS
+from launcher.workflow.cluster.guard_stop import read_endpoint_stop
 from launcher.workflow.doctor.rates import hourly_rate
 
 RUNNING, NODE_HOURS = GUARD_METRICS
@@ -104,7 +105,7 @@ def _region(
             for stack in stacks.tagged_stacks(session, CLUSTER_TAG)
             if stack.status != NOT_STARTED and cluster in {None, stack.tags[CLUSTER_TAG]}
         ]
-        for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if own_stacks else ():
+        for service in ("lambda", "cloudwatch", "ec2", "sagemaker", "ssm") if own_stacks else ():
             session = sessions.session(region, service)
         return costs(session, catalog, now, own_stacks)
     except AwsError as problem:
@@ -185,7 +186,10 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     rate = variables.get("USD_PER_NODE_HOUR")
     lived_h = Decimal(str(max(0.0, (now - since).total_seconds() / 3600)))
     nodes, count = (listed, f", {UNCOUNTED}") if nodes is None else (nodes, "")
-    if rate is None:
+    if target.deployed == (Runs.SERVING,) and not nodes and (reason := read_endpoint_stop(session, stack)):
+        nodes = 0
+        notes.append(f"the guard stopped the endpoint: {reason}")
+    elif rate is None:
         notes.append("its quote had no rate of a node-hour")
     elif nodes is None:
         notes.append(UNREPORTED)

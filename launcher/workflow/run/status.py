@@ -12,6 +12,7 @@ from launcher import plan_file
 from launcher.agent.metrics import figures_in
 from launcher.aws import stacks
 from launcher.aws.clients import Sessions
+from launcher.aws.session import Session
 from launcher.catalog import load as catalog_load
 from launcher.model.errors import AwsError, SlipwayError
 from launcher.model.job import JobFacts, JobState
@@ -25,7 +26,7 @@ from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, read_submission, with_job
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.submit.jobs import SchedulerEndedError
-from launcher.workflow.cluster.guard_stop import guard_stop
+from launcher.workflow.cluster.guard_stop import guard_stop, read_endpoint_stop
 from launcher.workflow.cluster.job_connection import reached
 from launcher.workflow.cluster.reach import environment_of, environment_of_run, gone_if_removed, removal_of
 from launcher.workflow.history.attempts import (
@@ -265,7 +266,31 @@ def _with_stacks(state: RunState, folder: RunFolder, environment: Mapping[str, s
         states = stack_states(folder, _deployed(folder, report), environment_of_run(folder, environment))
     except SchedulerEndedError:
         return state
-    return state if states is None else replace(state, stacks=tuple(sorted(states)), stack_states=states)
+    if states is None:
+        return state
+    return _with_endpoint_stop(
+        replace(state, stacks=tuple(sorted(states)), stack_states=states),
+        folder,
+        environment_of_run(folder, environment),
+    )
+
+
+def _with_endpoint_stop(state: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
+    """The state of an endpoint's run with the reason for which the guard ended the endpoint; updates its report."""
+    report, serving = state.report, f"slipway-{state.name}-{SERVING_STACK}"
+    if report is None or report.endpoint is None:
+        return state
+    if serving in (state.stack_states or {}):
+        with suppress(AwsError):
+            session = Session(environment=environment, region=report.endpoint.region)
+            stack = stacks.find(session, serving)
+            record_stop(folder, read_endpoint_stop(session, stack) if stack is not None else "")
+    reason = recorded_stop(read_events(folder.events))
+    if reason and reason != report.guard_reason:
+        # Its instances are gone.
+        report = replace(report, guard_reason=reason, left_up_usd_per_hour=None)
+        folder.write_json("report.json", report_document(report))
+    return replace(state, report=report)
 
 
 def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:

@@ -130,6 +130,9 @@ def test_endpoint_deleted_after_time_to_live(aws, endpoint_guard):
     assert subject == "slipway tiny: endpoint deleted"
     assert "its 24 hours have ended" in message
     assert "slipway down tiny" in message
+    state = json.loads(aws.client("ssm").get_parameter(Name=STATE)["Parameter"]["Value"])
+    assert state["stop_reason"] == "its 24 hours have ended"
+    assert datetime.fromisoformat(state["stopped_at"]) > NOW
 
 
 def test_components_deleted_before_endpoint(aws, endpoint_guard):
@@ -189,6 +192,8 @@ class TestSum:
         ((subject, message),) = aws.messages
         assert subject == "slipway tiny: endpoint scaled to zero"
         assert "slipway deploy" in message
+        state = json.loads(aws.client("ssm").get_parameter(Name=STATE)["Parameter"]["Value"])
+        assert message.startswith(f"cluster tiny in {REGION}: {state['stop_reason']}. The endpoint")
         # It exists already: nobody is told again.
         aws.describes(0)
         endpoint_guard(**SUM, STOP_TO_ZERO="true").watch()

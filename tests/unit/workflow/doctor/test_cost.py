@@ -122,6 +122,12 @@ def test_endpoint_instances_counted_in_sagemaker_before_first_guard_report(ready
     guard = guard_function(ready_account, ENDPOINT="slipway-probe", USD_PER_NODE_HOUR="0.9")
     stack(ready_account, "serving", {"GuardrailsGuardFunction236B99F4": guard})
     assert of(surveyed(), "serving").usd_per_hour is None
+    ended = {"stop_reason": "its 2 hours have ended", "stopped_at": "2126-01-01T00:00:00+00:00"}
+    state = {"Name": "/slipway/slipway-probe-serving/guard", "Type": "String", "Overwrite": True}
+    client(ready_account, "ssm").put_parameter(**state, Value=json.dumps(ended))
+    gone = of(surveyed(), "serving")
+    assert (gone.usd_per_hour, gone.note) == (0, "the guard stopped the endpoint: its 2 hours have ended")
+    client(ready_account, "ssm").put_parameter(**state, Value="{}")
     sagemaker = client(ready_account, "sagemaker")
     sagemaker.create_model(ModelName="probe", ExecutionRoleArn=ROLE)
     variant = {

@@ -24,7 +24,7 @@ from launcher.workflow.history.attempts import read_events, record_stop, recorde
 from launcher.workflow.run.status import run_state, without_removed
 from launcher.workflow.run.submission_watch import REQUEUE_S, STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 from launcher.workflow.run.timeline import timeline
-from tests.unit.records.reports import REPORT
+from tests.unit.records.reports import ENDPOINT, REPORT
 
 REASON = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
 WAITING = JobFacts(state=JobState.PENDING, word="PENDING", reason="Resources", restarts=0, nodes=(), attempt=None)
@@ -269,3 +269,63 @@ def test_ended_job_of_removed_instances_has_no_cost_until_down(submission):
     ended = without_removed(state, instances, VARIABLES, lines.append)
     assert ended.report.left_up_usd_per_hour is None
     assert lines == ["cluster tiny is gone"]
+
+
+@pytest.fixture
+def endpoint_run(tmp_path):
+    """The folder of an endpoint's run, and a function that stores a guard's state in the account (moto)."""
+    with mock_aws():
+        session = Session(environment=VARIABLES, region=REGION)
+        template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+        session.client("cloudformation").create_stack(StackName="slipway-tiny-serving", TemplateBody=template)
+        folder = RunFolder(path=tmp_path)
+        plan = {"slipway": 1, "name": "tiny", "target": {"kind": "sagemaker-endpoint", "region": REGION}}
+        folder.write_json("plan.json", plan)
+        served = replace(ENDPOINT, region=REGION)
+        costs = Decimal("1.22")
+        folder.write_json(
+            "report.json",
+            report_document(
+                replace(REPORT, name="tiny", attempts=(), endpoint=served, simulated=False, left_up_usd_per_hour=costs)
+            ),
+        )
+
+        def write_state(**state):
+            session.client("ssm").put_parameter(
+                Name="/slipway/slipway-tiny-serving/guard", Value=json.dumps(state), Type="String", Overwrite=True
+            )
+
+        yield folder, write_state
+
+
+def test_reason_of_an_ended_endpoint_is_in_status_and_report_and_outlives_its_stack(endpoint_run):
+    folder, write_state = endpoint_run
+    write_state(spent_usd=1.0)
+    assert run_state("tiny", folder, VARIABLES).report.guard_reason == ""
+    at = datetime.now(UTC) + timedelta(hours=2)
+    write_state(spent_usd=1.0, stop_reason="its 2 hours have ended", stopped_at=at.isoformat())
+    for _ in range(2):
+        state = run_state("tiny", folder, VARIABLES)
+        assert state.report == stored_report(folder)
+        assert (state.report.guard_reason, state.report.left_up_usd_per_hour) == ("its 2 hours have ended", None)
+        for lines in (report_page.page(state.report, 200), status_page.page(state, 200)):
+            assert "  the guard stopped the endpoint: its 2 hours have ended" in lines
+        write_state(spent_usd=1.0)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"stop_reason": "its 2 hours have ended", "stopped_at": "2026-01-01T00:00:00+00:00"},
+        {"stop_reason": "x", "stopped_at": "?"},
+        [],
+    ],
+    ids=["before the last deployment", "no moment", "no state"],
+)
+def test_stop_of_an_earlier_deployment_and_an_unreadable_state_give_no_reason(endpoint_run, state):
+    folder, _ = endpoint_run
+    session = Session(environment=VARIABLES, region=REGION)
+    session.client("ssm").put_parameter(
+        Name="/slipway/slipway-tiny-serving/guard", Value=json.dumps(state), Type="String"
+    )
+    assert run_state("tiny", folder, VARIABLES).report.guard_reason == ""
