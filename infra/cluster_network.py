@@ -14,7 +14,7 @@ from launcher.model.enums import Egress
 from launcher.model.finding import Finding
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
-from launcher.model.tags import CLUSTER_TAG
+from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG
 from launcher.planning.nat import egress
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
@@ -83,7 +83,7 @@ def _network(
     if way is None and target_of(plan.place.target).in_service_network:
         return "", "", None
     # What belongs to several clusters carries the name of none.
-    tags = tags if request.name is None else {"slipway:network": request.name}
+    tags = tags if request.name is None else {NETWORK_TAG: request.name}
     stack = NetworkStack(
         scope,
         plan=plan,

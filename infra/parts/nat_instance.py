@@ -71,13 +71,3 @@ class NatInstance(Construct):
             user_data=Fn.base64("\n".join(("#!/bin/bash", *ec2.NatInstanceProviderV2.DEFAULT_USER_DATA_COMMANDS))),
         )
         self.instance.tags.set_tag("Name", f"{Stack.of(self).stack_name}-nat")
-
-    def route(self, routes: ec2.CfnRouteTable) -> None:
-        """Route what leaves the VPC from the subnets of a table through the instance."""
-        ec2.CfnRoute(
-            self,
-            "Out",
-            route_table_id=routes.ref,
-            destination_cidr_block=_ANYWHERE,
-            instance_id=self.instance.ref,
-        )

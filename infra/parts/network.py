@@ -73,12 +73,16 @@ class Network(Construct):
             public_subnet = self._subnet("Public", str(ranges.public), nat_zone)
             public_routes = self._routes("Public", public_subnet)
             internet = self._internet(public_routes)
+            # One id for both kinds: a change of the kind replaces the route in place, and EC2 refuses a second one.
+            route = ec2.CfnRoute(
+                self, "PrivateOut", route_table_id=self.node_routes.ref, destination_cidr_block=_ANYWHERE
+            )
             if egress is Egress.NAT_GATEWAY:
-                self._nat(public_subnet, *internet, self.node_routes)
+                route.nat_gateway_id = self._nat(public_subnet, *internet)
             else:
                 nat = NatInstance(self, "NatInstance", vpc_id=self.vpc.ref, cidr=str(ranges.vpc), subnet=public_subnet)
                 nat.instance.add_resource_dependency(internet[1])
-                nat.route(self.node_routes)
+                route.instance_id = nat.instance.ref
         self._gateway_endpoint("S3", "s3", self.node_routes)
         self._gateway_endpoint("DynamoDb", "dynamodb", self.node_routes)
         if endpoints:
@@ -165,25 +169,13 @@ class Network(Construct):
         out.add_resource_dependency(attachment)
         return attachment, out
 
-    def _nat(
-        self,
-        public_subnet: ec2.CfnSubnet,
-        attachment: ec2.CfnVPCGatewayAttachment,
-        out: ec2.CfnRoute,
-        private_routes: ec2.CfnRouteTable,
-    ) -> None:
-        """The NAT gateway in the public subnet, and the private subnets' route through it."""
+    def _nat(self, public_subnet: ec2.CfnSubnet, attachment: ec2.CfnVPCGatewayAttachment, out: ec2.CfnRoute) -> str:
+        """The id of the NAT gateway in the public subnet."""
         address = ec2.CfnEIP(self, "NatAddress", domain="vpc")
         address.add_resource_dependency(attachment)
         nat = ec2.CfnNatGateway(self, "Nat", subnet_id=public_subnet.ref, allocation_id=address.attr_allocation_id)
         nat.add_resource_dependency(out)
-        ec2.CfnRoute(
-            self,
-            "PrivateOut",
-            route_table_id=private_routes.ref,
-            destination_cidr_block=_ANYWHERE,
-            nat_gateway_id=nat.ref,
-        )
+        return nat.ref
 
     def _flow_log(self) -> None:
         """A log of rejected connections: attempted access and too strict rules, without the bulk of S3 traffic."""

@@ -4,6 +4,8 @@ from launcher.model.record import record
 
 CLUSTER_TAG = "slipway:cluster"
 """On everything a cluster's stacks deploy; it survives changes of the plan."""
+NETWORK_TAG = "slipway:network"
+"""On everything of a network that clusters share, in place of the cluster's tag."""
 PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
 """The plan that deployed a resource: its name and its digest."""
 RUN_TAG = "slipway:run"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from launcher.model.enums import Egress
+from launcher.model.enums import Egress, NatMode
 from launcher.model.finding import Finding, info
 from launcher.model.money import cents
 from launcher.model.units import HOUR_S, spoken
@@ -46,20 +46,15 @@ def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapp
 
 
 def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
-    """What a second plan pays for a NAT of its own, and the key that shares one if it costs less; empty without a NAT.
-
-    A shared network has a gateway (docs/clusters.md), whose data costs each plan more than a second NAT instance.
-    """
+    """What a second plan pays for a NAT of its own, and the key that shares one; empty without a NAT."""
     request, place = candidate.context.request, candidate.place
     if chosen not in NATS or request.network.name is not None:
         return ""
-    bill, key = candidate.context.bill, f"network: {{name: {SHARED}}}"
-    own = f"a second plan in {place.region} pays ${cents(bill.own_network_usd(place, chosen, candidate.size))}"
-    gateway = egress_usd(candidate, Egress.NAT_GATEWAY)
-    shared = 2 * gateway - bill.own_network_usd(place, Egress.NAT_GATEWAY, candidate.size)
-    if shared < 2 * egress_usd(candidate, chosen):
-        return f"{own} for its own ({key} in both shares one)"
-    return f"{own} for its own (both together pay ${cents(shared)} with {key}, whose NAT is a gateway)"
+    # A shared network has a gateway unless each of its plans names the instance (docs/clusters.md).
+    kind = f", nat: {NatMode.INSTANCE}" if chosen is Egress.NAT_INSTANCE else ""
+    own = cents(candidate.context.bill.own_network_usd(place, chosen, candidate.size))
+    shared = f"network: {{name: {SHARED}{kind}}}"
+    return f"a second plan in {place.region} pays ${own} for its own ({shared} in both shares one)"
 
 
 def egress_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:

@@ -226,6 +226,18 @@ def _remove_table(requested: Requested, table: RouteTable) -> None:
     ec2(requested).delete_route_table(table.id)
 
 
+def _change_route(requested: Requested, route: Route) -> Route:
+    """Replace the target in place (update handler of aws-ec2-route); another table or range makes a new route."""
+    ec2(requested).replace_route(
+        route.route_table.id,
+        route.destination_cidr_block,
+        nat_gateway_id=requested.get("NatGatewayId"),
+        gateway_id=requested.get("GatewayId"),
+        instance_id=requested.get("InstanceId"),
+    )
+    return route
+
+
 def _remove_route(requested: Requested, route: Route) -> None:
     ec2(requested).delete_route(route.route_table.id, route.destination_cidr_block)
 
@@ -254,7 +266,7 @@ MODELS = (
     Model(type="AWS::EC2::NatGateway", make=_nat, remove=_remove_nat),
     Model(type="AWS::EC2::Instance", make=_instance, remove=_remove_instance),
     Model(type="AWS::EC2::RouteTable", make=by_moto(RouteTable), remove=_remove_table),
-    Model(type="AWS::EC2::Route", make=by_moto(Route), remove=_remove_route),
+    Model(type="AWS::EC2::Route", make=by_moto(Route), change=_change_route, remove=_remove_route),
     Model(type="AWS::EC2::SubnetRouteTableAssociation", make=_association, remove=_dissociate),
     Model(type="AWS::EC2::VPCEndpoint", make=_endpoint, remove=_remove_endpoint),
     Model(type="AWS::EC2::FlowLog", make=by_moto(FlowLogs), remove=_remove_flow_log),

@@ -17,7 +17,7 @@ from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESPACE
 from launcher.model.spending import StackCost
-from launcher.model.tags import CLUSTER_TAG
+from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG
 from launcher.model.target import Runs, Target
 from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.rendering.cluster import owner_in
@@ -102,8 +102,8 @@ def _region(
         session = sessions.session(region, "cloudformation")
         own_stacks = [
             stack
-            for stack in stacks.tagged_stacks(session, CLUSTER_TAG)
-            if stack.status != NOT_STARTED and cluster in {None, stack.tags[CLUSTER_TAG]}
+            for stack in (*stacks.tagged_stacks(session, CLUSTER_TAG), *stacks.tagged_stacks(session, NETWORK_TAG))
+            if stack.status != NOT_STARTED and cluster in {None, stack.tags.get(CLUSTER_TAG)}
         ]
         for service in ("lambda", "cloudwatch", "ec2", "sagemaker", "ssm") if own_stacks else ():
             session = sessions.session(region, service)
@@ -127,7 +127,7 @@ def _parts(states: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
 
 def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, part: str) -> StackCost:
     since = stacks.changed_at(session, stack) or now
-    cluster = stack.tags[CLUSTER_TAG]
+    cluster = stack.tags.get(CLUSTER_TAG, "")  # a shared network belongs to none
     erase = " --checkpoints" if part == STORE_STACK else ""
     unpriced = StackCost(
         name=stack.name,
@@ -149,7 +149,7 @@ def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, 
 
 def _rest(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
     """The resources that a failed creation or removal has left, at the prices of the stack's template."""
-    if instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}") and cost.kind == TRAINING_STACK:
+    if cost.kind == TRAINING_STACK and instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}"):
         return _unguarded(cost, session, catalog, stack)
     listed = stacks.resources(session, stack.name)
     rest = {each.logical_id: each for each in listed if each.physical_id and each.status != stacks.REMOVED}
@@ -262,7 +262,16 @@ def _network(cost: StackCost, session: Session, catalog: Catalog, now: datetime,
     if rate.unknown:
         return replace(cost, note=f"{' and '.join(rate.unknown)} has no price")
     lived_h = Decimal(str((now - (stack.made_at or now)).total_seconds() / 3600))
-    return replace(cost, usd_per_hour=rate.usd, usd_so_far=rate.usd * lived_h, note="without its traffic")
+    notes = ["without its traffic"]
+    if NETWORK_TAG in stack.tags:
+        users = sorted(stacks.importers(session, f"{stack.name}:VpcId"))
+        who = f"shared by {', '.join(users)}, removed with the last of them" if users else "used by no cluster"
+        notes.insert(0, who)
+        clusters = [user.removeprefix("slipway-").removesuffix(f"-{TRAINING_STACK}") for user in users]
+        down = f"slipway down {clusters[0]} --region {session.region}" if clusters else ""
+        delete = f"aws cloudformation delete-stack --region {session.region} --stack-name {stack.name}"
+        cost = replace(cost, down_command=down or delete)
+    return replace(cost, usd_per_hour=rate.usd, usd_so_far=rate.usd * lived_h, note="; ".join(notes))
 
 
 def _store(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:

@@ -35,13 +35,13 @@ def existing_head_type(plan: Plan, session: Session) -> str | None:
 
 
 def existing_nat_mode(plan: Plan, session: Session) -> NatMode | None:
-    """How the nodes of a plan's existing network reach the internet; None without one, or if clusters share it.
+    """How the nodes of a plan's existing network, its own or a shared one, reach the internet; None without one.
 
     Raises:
         AwsError: a call failed, and missing permissions are not the reason.
     """
     network, target = plan.request.network, plan.request.target
-    named = network.vpc_id or network.name or target.cluster or target.ssh_host
+    named = network.vpc_id or target.cluster or target.ssh_host
     if named or plan.request.workload.serve is not None or target_of(plan.place.target).in_service_network:
         return None
     types = {resource["Type"] for resource in _resources(stack_name(plan, NETWORK_STACK), session).values()}

@@ -123,8 +123,14 @@ def _with_deployed(request: PlanRequest, plan: Plan, deployed: Deployed, catalog
     if request.network.nat is None and way is not None and kept.nat not in (None, MODES[way]):
         if kept.nat is NatMode.NONE and obstacle(request, plan.place, catalog.instance_types):
             return request
-        say(f"cluster {plan.cluster_name} keeps network.nat: {kept.nat}; a new cluster would get: {MODES[way]}")
+        name = request.network.name
+        whose = f"cluster {plan.cluster_name}" if name is None else f"network {name}"
+        new_one = "a new cluster" if name is None else "a new network"
+        say(f"{whose} keeps network.nat: {kept.nat}; {new_one} would get: {MODES[way]}")
         request = replace(request, network=replace(request.network, nat=kept.nat))
+    elif request.network.name is not None and request.network.nat not in (None, kept.nat) and kept.nat is not None:
+        changed = f"network.nat: {kept.nat} to {request.network.nat}"
+        say(f"warning: this changes the shared network {request.network.name} from {changed}, for each of its clusters")
     return request
 
 

@@ -230,6 +230,14 @@ class TestNetwork:
         assert table["Associations"][0]["SubnetId"].startswith("subnet-")
         assert any(route.get("DestinationCidrBlock") == "0.0.0.0/0" for route in table["Routes"])
 
+        # Another target of the route replaces the first in place.
+        del resources["Out"]["Properties"]["GatewayId"]
+        resources["Out"]["Properties"]["NatGatewayId"] = {"Ref": "Nat"}
+        stack(resources, outputs={"Nat": {"Value": {"Ref": "Nat"}}})
+        (table,) = ec2.describe_route_tables(RouteTableIds=[outputs_of_stack["Table"]])["RouteTables"]
+        (out,) = [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
+        assert (out.get("NatGatewayId"), out.get("GatewayId")) == (outputs_of_stack["Nat"], None)
+
         cloudformation.delete_stack(StackName=deployed["StackName"])
 
         stack_tag = [{"Name": "tag:aws:cloudformation:stack-name", "Values": [deployed["StackName"]]}]

@@ -10,7 +10,7 @@ from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT
-from launcher.model.tags import CLUSTER_TAG
+from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG
 from launcher.model.training_job import JOBS_OUTPUT
 from launcher.workflow.doctor.running_costs import survey
 from tests.emulators.aws_account import Refused
@@ -208,6 +208,25 @@ def test_network_costs_by_hour_and_store_by_size(running_cluster, surveyed):
     price = load().bill_item("s3.standard-storage", REGION).usd
     assert of(cost_survey, "checkpoints").usd_per_hour == price
     assert of(cost_survey, "checkpoints").down_command.endswith("--checkpoints")
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_shared_network_is_listed_with_its_clusters_and_what_removes_it(ready_account, surveyed, used):
+    cloudformation = client(ready_account, "cloudformation")
+    template = {
+        "Resources": {"Address": ADDRESS},
+        "Outputs": {"VpcId": {"Value": {"Ref": "Address"}, "Export": {"Name": "slipway-team-shared-network:VpcId"}}},
+    }
+    tags = [{"Key": NETWORK_TAG, "Value": "team"}]
+    cloudformation.create_stack(StackName="slipway-team-shared-network", TemplateBody=json.dumps(template), Tags=tags)
+    users = ["slipway-probe-training"] if used else []
+    ready_account.canned["cloudformation.ListImports"] = {"Imports": users}
+    shared = of(surveyed(), "network")
+    assert shared.usd_per_hour == ADDRESS_USD
+    who = "shared by slipway-probe-training, removed with the last of them" if used else "used by no cluster"
+    assert shared.note == f"{who}; without its traffic"
+    delete = f"aws cloudformation delete-stack --region {REGION} --stack-name slipway-team-shared-network"
+    assert shared.down_command == (f"slipway down probe --region {REGION}" if used else delete)
 
 
 def test_unknown_cost_is_named_and_never_zero(ready_account, surveyed):

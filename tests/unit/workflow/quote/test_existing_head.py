@@ -33,15 +33,15 @@ SUBNET = {"Type": "AWS::EC2::Subnet"}
 def way_of(catalog):
     """The way of an existing network with some resources; None: no such stack."""
 
-    def make(resources=None, *, code=None, **network):
+    def make(resources=None, *, code=None, stack_name="slipway-n-network", **network):
         client = boto3.client(
             "cloudformation", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
         )
         plan = pinned_plan(request_of(PLAN | {"network": network}), catalog)
-        stack = {"StackName": "slipway-n-network", "StackId": STACK_ID, "StackStatus": "CREATE_COMPLETE"}
+        stack = {"StackName": stack_name, "StackId": STACK_ID, "StackStatus": "CREATE_COMPLETE"}
         stack["CreationTime"] = NOW
         with Stubber(client) as stub:
-            asked = {"StackName": "slipway-n-network"}
+            asked = {"StackName": stack_name}
             if code is not None:
                 stub.add_client_error("describe_stacks", code, "Stack with id slipway-n-network does not exist")
             elif resources is not None:
@@ -71,6 +71,12 @@ def test_nat_mode_of_existing_network_is_read_from_its_template(way_of, resource
     assert way_of(resources) is way
 
 
+def test_way_of_a_shared_network_is_read_from_its_stack(way_of):
+    resources = [SUBNET, {"Type": "AWS::EC2::Instance"}]
+    way = way_of(resources, stack_name="slipway-team-shared-network", name="team", az_ids=["use1-az1"])
+    assert way is NatMode.INSTANCE
+
+
 @pytest.mark.parametrize("code", ["ValidationError", "AccessDenied"])
 def test_missing_or_unreadable_stack_has_no_nat_mode(way_of, code):
     assert way_of(code=code) is None
@@ -79,11 +85,10 @@ def test_missing_or_unreadable_stack_has_no_nat_mode(way_of, code):
 @pytest.mark.parametrize(
     "network",
     [
-        {"name": "team", "az_ids": ["use1-az1"]},
         {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"]},
     ],
 )
-def test_shared_or_named_network_needs_no_request(way_of, network):
+def test_named_network_needs_no_request(way_of, network):
     assert way_of(**network) is None
 
 
@@ -107,6 +112,18 @@ def test_existing_cluster_keeps_its_nat_gateway(quoted):
     nat, said = quoted(Kept(nat=NatMode.GATEWAY))
     assert nat is NatMode.GATEWAY
     assert said == ["cluster n keeps network.nat: gateway; a new cluster would get: instance"]
+
+
+def test_second_plan_of_a_shared_network_takes_its_nat(quoted):
+    shared = {"name": "team", "az_ids": ["use1-az1", "use1-az2"]}
+    nat, said = quoted(Kept(nat=NatMode.INSTANCE), network=shared)
+    assert nat is NatMode.INSTANCE
+    assert said == ["network team keeps network.nat: instance; a new network would get: gateway"]
+    assert quoted(Kept(nat=NatMode.INSTANCE), network={**shared, "nat": "instance"}) == (NatMode.INSTANCE, [])
+    nat, said = quoted(Kept(nat=NatMode.INSTANCE), network={**shared, "nat": "gateway"})
+    assert nat is NatMode.GATEWAY
+    changes = "from network.nat: instance to gateway, for each of its clusters"
+    assert said == [f"warning: this changes the shared network team {changes}"]
 
 
 def test_nat_mode_in_the_plan_overrides_the_existing_network(quoted):
