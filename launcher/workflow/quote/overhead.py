@@ -34,32 +34,38 @@ def overhead_findings(
     best = _lowest(path, priced, quoted, now, options)
     if best is not None and best.overhead is not None and best.usd is not None:
         share = f"{best.overhead.share:.0%}".replace("%", " %")
-        hint = f"{_changes(quoted, best)} has {share} (${best.usd.mid:,.2f} in all)"
+        hint = f"{_changes(priced.request, quoted, best)} has {share} (${best.usd.mid:,.2f} in all)"
     yield info(SHARE_CODE, "target.kind", overhead.text, hint)
 
 
-def _changes(quoted: Quote, best: Quote) -> str:
+def _changes(request: PlanRequest, quoted: Quote, best: Quote) -> str:
     """The keys of the plan file that lead to the better quote."""
-    if best.plan.place.target is not quoted.plan.place.target:
-        return f"target.kind: {best.plan.place.target}"
-    return "network.nat: auto"
+    kind = best.plan.place.target
+    keys = [] if kind is quoted.plan.place.target else [f"target.kind: {kind}"]
+    if request.network.nat not in (None, best.plan.request.network.nat) or not keys:
+        keys.append("network.nat: auto")
+    return " with ".join(keys)
 
 
 def _lowest(path: Path, priced: Priced, quoted: Quote, now: datetime, options: PriceOptions) -> Quote | None:
-    """The launchable quote of the same instances with the lowest share of overhead; None if it is not lower."""
+    """The launchable quote of the same instances, for less, with the lowest share of overhead; None without one."""
     alike = replace(options, picked=None, everything=True)
     try:
         others = price_request(path, _open(priced.request, quoted), priced.catalog, now, alike)
     except ImpossibleError:
         # No other target takes the plan's further keys.
         return None
+    # Of equal whole percents, the lowest total; the rank of a candidate decides last.
     known = [
-        (candidate.overhead.share, rank, candidate)
+        (round(candidate.overhead.share, 2), candidate.usd.mid, rank, candidate)
         for rank, candidate in enumerate(others.quotes, start=1)
         if candidate.gate.allowed and candidate.overhead is not None and candidate.plan.place.nodes
+        if candidate.usd is not None and quoted.usd is not None and candidate.usd.mid < quoted.usd.mid
     ]
-    share, _, best = min(known, default=(1.0, 0, quoted))
-    return best if quoted.overhead is not None and share < quoted.overhead.share else None
+    if not known or quoted.overhead is None:
+        return None
+    *_, best = min(known)
+    return best if best.overhead is not None and best.overhead.share < quoted.overhead.share else None
 
 
 def _open(request: PlanRequest, quoted: Quote) -> PlanRequest:

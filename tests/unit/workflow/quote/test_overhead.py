@@ -49,7 +49,7 @@ def test_overhead_equals_total_without_job_hours_and_storage(quoted):
 def test_high_overhead_share_names_cheaper_target(quoted, network):
     said = finding(*quoted(hours=0.5, network=network))
     assert (said.code, said.path, said.level) == ("overhead-share", "target.kind", "info")
-    assert said.hint.startswith("target.kind: sagemaker-training has ")
+    assert said.hint.startswith(f"target.kind: ec2{' with network.nat: auto' if network else ''} has ")
     assert ("NAT data" in said.message) == bool(network)
 
 
@@ -62,6 +62,29 @@ def test_gateway_finding_on_eks_names_launchable_target(quoted):
     said = finding(path, priced, quote)
     assert said.hint.startswith("target.kind: ")
     assert "eks" not in said.hint
+
+
+SMALL = [
+    ("parallelcluster", "g5.2xlarge", 1, 1, "gateway"),
+    ("eks", "g5.xlarge", 1, 1, "gateway"),
+    ("eks", "g6.12xlarge", 0.3, 2, None),
+    ("ec2", "g5.xlarge", 0.3, 1, "gateway"),
+    ("ec2", "trn1.2xlarge", 0.3, 2, "gateway"),
+]
+
+
+@pytest.mark.parametrize("kind,type_,hours,nodes,nat", SMALL)
+def test_plan_that_follows_the_hint_has_its_lower_share_and_total(quoted, kind, type_, hours, nodes, nat):
+    target = {"kind": kind, "instance_type": type_, "nodes": nodes}
+    path, priced, quote = quoted(hours=hours, target=target, network={"nat": nat} if nat else {})
+    changes, _, result = finding(path, priced, quote).hint.partition(" has ")
+    keys = dict(change.split(": ") for change in changes.split(" with "))
+    target |= {"kind": keys.get("target.kind", kind)}
+    followed = quoted(hours=hours, target=target, network={"nat": keys.get("network.nat", nat or "auto")})[2]
+    share = f"{followed.overhead.share:.0%}".replace("%", " %")
+    assert result == f"{share} (${followed.usd.mid:,.2f} in all)"
+    assert followed.overhead.share < quote.overhead.share
+    assert followed.usd.mid < quote.usd.mid
 
 
 def test_long_job_has_low_overhead_share_and_no_finding(quoted):
