@@ -73,8 +73,9 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("kind,type_,hours,nodes,nat", SMALL)
-def test_plan_that_follows_the_hint_has_its_lower_share_and_total(quoted, kind, type_, hours, nodes, nat):
+@pytest.mark.parametrize("case", SMALL, ids=str)
+def test_plan_that_follows_the_hint_has_its_lower_share_and_total(quoted, case):
+    kind, type_, hours, nodes, nat = case
     target = {"kind": kind, "instance_type": type_, "nodes": nodes}
     path, priced, quote = quoted(hours=hours, target=target, network={"nat": nat} if nat else {})
     changes, _, result = finding(path, priced, quote).hint.partition(" has ")
