@@ -1,18 +1,18 @@
 """The destination of a job in its run folder: enough to find it from a new terminal, without secrets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launcher.agent.shape import read
+from launcher.agent.shape import moment, read
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import GitState, Submitted
 from launcher.model.record import record
 from launcher.records.command_record import goes_on
-from launcher.records.run_folder import RunFolder, latest, reported_runs, with_report
+from launcher.records.run_folder import STAMP, RunFolder, latest, reported_runs, with_report
 from launcher.targets.registry import target_of, training_targets
 
 FILE = "submission.json"
@@ -131,18 +131,28 @@ def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: boo
     """The newest run of a plan with a job or an endpoint; without one, the newest run with a report.
 
     `say` names a newer launch that ended before it submitted a job: an older job may still run. With `going_on` the
-    job must be unfinished by its report; if it has ended, the newest of all runs is returned.
+    job must be unfinished by its report, or have ended after the newer launch began, which was refused for it; else the
+    newest of all runs is returned.
     """
     newest = latest(name, root)
     chosen = next((run for run in reported_runs(name, root) if not _ended_without_job(run)), None)
     if chosen is None:
         return with_report(name, root)
     if chosen.path != newest.path:
-        if going_on and chosen.read_json("report.json").get("status") != "running":
+        if going_on and not _outlasted(newest, chosen.read_json("report.json")):
             return newest
         if _ended_without_job(newest):
             say(f"launch {newest.path.name} submitted no job (slipway report {name}); this is run {chosen.path.name}")
     return chosen
+
+
+def _outlasted(launch: RunFolder, report: Mapping[str, Any]) -> bool:
+    """Whether the job of a report runs, or ended after a launch began."""
+    if report.get("status") == "running":
+        return True
+    ends = [attempt.get("ended_at") for attempt in report.get("attempts") or ()]
+    began = datetime.strptime(launch.path.name, STAMP).replace(tzinfo=UTC)
+    return any(end is not None and moment(end) > began for end in ends)
 
 
 def _ended_without_job(run: RunFolder) -> bool:

@@ -89,6 +89,14 @@ class TestRunSelection:
         chosen = with_job("x", tmp_path, said.append, going_on=going_on)
         assert (chosen.path, len(said)) == ((failed.path, 0) if going_on else (job.path, 1))
 
+    @pytest.mark.parametrize("minute, outlasted", [(1, True), (0, False)])
+    def test_job_that_ended_after_the_launch_that_was_refused_for_it_is_found(self, tmp_path, minute, outlasted):
+        attempts = [{"ended_at": f"2026-11-20T13:{minute:02}:00+00:00"}]
+        job = launched(tmp_path, status="cancelled", attempts=attempts)
+        refused = launched(tmp_path)
+        chosen = with_job("x", tmp_path, lambda _: None, going_on=True)
+        assert chosen.path == (job if outlasted else refused).path
+
     @pytest.mark.parametrize("status, going_on", [("running", True), ("succeeded", False)])
     def test_job_is_found_before_a_later_deployment(self, tmp_path, status, going_on):
         job, deployment = launched(tmp_path, status=status), run_folder.create("x", NOW, tmp_path)
