@@ -1,9 +1,10 @@
 """AWS Parallel Computing Service, which moto lacks: its API's state, and its resources in CloudFormation.
 
 Emulated: the validation of clusters, node groups and queues (launcher/sandbox/cluster/pcs_request.py); five clusters a
-region, one in creation at a time, ten groups and ten queues a cluster; the order of removal; instances in EC2 for every
-node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
-own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update. Not
+region, one in creation at a time, ten groups and ten queues a cluster; the order of removal, and a cluster that is not
+deleted shortly after its last group or queue (awsome-distributed-ai, aws-pcs/docs/DEPLOY-TESTING.md); instances in EC2
+for every node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the
+cluster's own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update. Not
 emulated: programs on instances (user data, lifecycle scripts, mounts), nodes that start with jobs (all run from the
 beginning), accounting, logs, the time that creation and removal need, new settings and nodes of a changed cluster or
 group (they get their request, and running nodes stay), and jobs that go on while a group grows beyond its first size
@@ -35,6 +36,8 @@ from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSp
 
 CREATION = UPDATE = timedelta(seconds=2)
 """How long a cluster that the API creates stays in creation, and a node group in an update; on AWS minutes."""
+EMPTIED = timedelta(seconds=2)
+"""How long a cluster without groups and queues cannot be deleted yet; on AWS minutes."""
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
@@ -77,6 +80,8 @@ class PcsCluster:
     request: dict[str, Any]
     created_at: datetime
     active_at: datetime
+    # When its last group or queue was deleted.
+    emptied_at: datetime | None = None
     groups: dict[str, Part] = field(default_factory=dict)
     queues: dict[str, Part] = field(default_factory=dict)
     instance_ids: dict[str, list[str]] = field(default_factory=dict)
@@ -164,13 +169,15 @@ class PcsService:
         """Delete a cluster.
 
         Raises:
-            PcsError: the cluster does not exist, or it has groups or queues.
+            PcsError: the cluster does not exist, has groups or queues, or had some until a moment ago.
         """
         with self._lock:
             cluster = self.cluster(name)
             remaining = [part.name for part in (*cluster.queues.values(), *cluster.groups.values())]
             if remaining:
                 raise PcsError("ConflictException", f"cluster {name} has {', '.join(remaining)} still")
+            if cluster.emptied_at is not None and datetime.now(UTC) < cluster.emptied_at + EMPTIED:
+                raise PcsError("ConflictException", f"the groups and queues of cluster {name} are being deleted")
             del self._known[cluster.id]
 
     def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
@@ -230,12 +237,14 @@ class PcsService:
             for instance in cluster.instance_ids.pop(group.id):
                 self._aws.terminate(instance, "Client.UserInitiatedShutdown")
             del cluster.groups[group.id]
+            cluster.emptied_at = datetime.now(UTC)
 
     def delete_queue(self, cluster_name: str, name: str) -> None:
         """Delete a queue with its jobs."""
         with self._lock:
             cluster = self.cluster(cluster_name)
             del cluster.queues[self.part(cluster.queues, name, "queue").id]
+            cluster.emptied_at = datetime.now(UTC)
             self._match(cluster)
 
     def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:

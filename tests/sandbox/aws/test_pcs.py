@@ -2,6 +2,7 @@
 
 import base64
 import time
+from functools import partial
 
 import pytest
 from botocore.exceptions import ClientError
@@ -10,8 +11,10 @@ from launcher.aws import pcs as calls
 from launcher.aws import ssm
 from launcher.aws.session import Session
 from launcher.model.pcs import IMAGE_PARAMETER
+from launcher.sandbox.aws.pcs import EMPTIED
 from launcher.targets.pcs.cluster import PcsCluster
 from tests.sandbox.aws.answers import REGION
+from tests.waiting import until
 
 MULTIPART = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x--\n'
 
@@ -72,7 +75,15 @@ def pcs(client):
             pcs_client.delete_queue(clusterIdentifier=id_, queueIdentifier=queue["id"])
         for group in pcs_client.list_compute_node_groups(clusterIdentifier=id_)["computeNodeGroups"]:
             pcs_client.delete_compute_node_group(clusterIdentifier=id_, computeNodeGroupIdentifier=group["id"])
+        until(partial(is_deleted, pcs_client, id_))
+
+
+def is_deleted(pcs_client, id_):
+    try:
         pcs_client.delete_cluster(clusterIdentifier=id_)
+    except pcs_client.exceptions.ConflictException:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -160,6 +171,14 @@ class TestClusters:
         wish = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
         assert refused(pcs.delete_compute_node_group, **wish)[0] == "ConflictException"
         assert refused(pcs.get_cluster, clusterIdentifier="none")[0] == "ResourceNotFoundException"
+
+    def test_cluster_is_not_deleted_shortly_after_its_last_group(self, pcs, world, pcs_cluster, template):
+        pcs.create_compute_node_group(**group_request(world, template))
+        pcs.delete_compute_node_group(clusterIdentifier="small", computeNodeGroupIdentifier="nodes")
+        assert refused(pcs.delete_cluster, clusterIdentifier=pcs_cluster)[0] == "ConflictException"
+        time.sleep(EMPTIED.total_seconds())
+        pcs.delete_cluster(clusterIdentifier=pcs_cluster)
+        assert refused(pcs.get_cluster, clusterIdentifier="small")[0] == "ResourceNotFoundException"
 
 
 @pytest.mark.usefixtures("pcs_cluster")
