@@ -4,8 +4,8 @@ Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges eve
 (tests/infra/linting.py); roles and missing policies by answers recorded from AWS
 (tests/sandbox/aws/test_recorded_answers.py: localstack@8b9a79f, tests/aws/services).
 
-Emulated: trust policy, inline and managed policies, permissions boundary, tags. Not emulated: permissions (no request
-is refused), updates.
+Emulated: trust policy, inline and managed policies, permissions boundary, tags, and updates of managed policies. Not
+emulated: permissions (no request is refused), updates of other properties.
 """
 
 import json
@@ -32,6 +32,15 @@ def _create(requested: Requested) -> Role:
     return role
 
 
+def _change(requested: Requested, role: Role) -> Role:
+    given = requested.get("ManagedPolicyArns", [])
+    for arn in [arn for arn in role.managed_policies if arn not in given]:
+        _iam(requested).detach_role_policy(arn, role.name)
+    for arn in [arn for arn in given if arn not in role.managed_policies]:
+        _iam(requested).attach_role_policy(arn, role.name)
+    return role
+
+
 def _remove(requested: Requested, role: Role) -> None:
     for arn in list(role.managed_policies):
         _iam(requested).detach_role_policy(arn, role.name)
@@ -40,4 +49,4 @@ def _remove(requested: Requested, role: Role) -> None:
     _iam(requested).delete_role(role.name)
 
 
-MODELS = (Model(type="AWS::IAM::Role", make=_create, remove=_remove),)
+MODELS = (Model(type="AWS::IAM::Role", make=_create, change=_change, remove=_remove),)

@@ -261,6 +261,15 @@ class TestRoles:
         attached = client("iam").list_attached_role_policies(RoleName="node")["AttachedPolicies"]
         assert [policy["PolicyArn"] for policy in attached] == [arn]
 
+    def test_changed_managed_policies_are_those_of_the_role(self, stack, client):
+        trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        arns = [f"arn:aws:iam::aws:policy/{name}" for name in ("AmazonSSMManagedInstanceCore", "ReadOnlyAccess")]
+        for given in ([arns[0]], arns, [arns[1]]):
+            role = {"RoleName": "grows", "AssumeRolePolicyDocument": {"Statement": [trust]}, "ManagedPolicyArns": given}
+            stack({"Role": {"Type": "AWS::IAM::Role", "Properties": role}})
+            attached = client("iam").list_attached_role_policies(RoleName="grows")["AttachedPolicies"]
+            assert sorted(policy["PolicyArn"] for policy in attached) == given
+
 
 class TestFunctions:
     def test_function_with_layer_is_updated_in_place(self, stack, client):
