@@ -27,7 +27,10 @@ def commands(policies: AccountPolicies, folder: Path) -> list[str]:
         f"aws iam attach-role-policy --role-name {name} --policy-arn {policies.account.policy_arn(policy.name)}"
         for name, policy in policies.roles.items()
     ]
-    create = [create_command(policy.name, str(folder / policy.file)) for policy in _created_policies(policies)]
+    create = [
+        create_command(policies.account.policy_arn(policy.name), str(folder / policy.file))
+        for policy in _created_policies(policies)
+    ]
     return [*create, *attach, policies.bootstrap]
 
 
@@ -39,7 +42,14 @@ def _created_policies(policies: AccountPolicies) -> list[RenderedPolicy]:
 def policies_next(policies: AccountPolicies) -> list[str]:
     """The steps that the user needs in addition to the commands."""
     arns = [f"    {policies.account.policy_arn(policy.name)}" for policy in policies.person]
-    person = ["", "  attach to the user who runs slipway:", *arns, *_bootstrap_lines(policies.account.qualifier)]
+    person = [
+        "",
+        "  attach to the user who runs slipway:",
+        *arns,
+        "  a policy that exists gets the new text (IAM keeps 5 versions). For several kinds of targets, run this",
+        "  without a plan file: one plan's policies allow its own kind only",
+        *_bootstrap_lines(policies.account.qualifier),
+    ]
     named = policies.account.boundary_arn
     if named is not None:
         return [*person, f"  plans name the boundary: security.permissions_boundary_arn: {named}"]

@@ -186,13 +186,22 @@ def _fill_in(text: str, account: Account) -> str:
     return text.format(account=account.id, partition=account.partition, qualifier=account.qualifier)
 
 
-def create_command(name: str, file: str) -> str:
-    """The command that creates a policy from a file.
+def create_command(arn: str, file: str) -> str:
+    """The shell line that creates a policy from a file, or gives an existing policy the file's text.
 
-    >>> create_command("base", "policies/SlipwayBase.json")
-    'aws iam create-policy --policy-name SlipwayBase --policy-document file://policies/SlipwayBase.json'
+    Plans of other targets, a boundary or another release write other texts under the same name.
+
+    >>> create_command("arn:aws:iam::123456789012:policy/A", "a.json")  # doctest: +NORMALIZE_WHITESPACE
+    'if aws iam get-policy --policy-arn arn:aws:iam::123456789012:policy/A >/dev/null 2>&1;
+     then aws iam create-policy-version --set-as-default --policy-arn arn:aws:iam::123456789012:policy/A
+     --policy-document file://a.json; else aws iam create-policy --policy-name A --policy-document file://a.json; fi'
     """
-    return f"aws iam create-policy --policy-name {policy_name(name)} --policy-document {shlex.quote(f'file://{file}')}"
+    text = f"--policy-document {shlex.quote(f'file://{file}')}"
+    return (
+        f"if aws iam get-policy --policy-arn {arn} >/dev/null 2>&1;"
+        f" then aws iam create-policy-version --set-as-default --policy-arn {arn} {text};"
+        f" else aws iam create-policy --policy-name {arn.rpartition('/')[2]} {text}; fi"
+    )
 
 
 def bootstrap_command(account: Account, region: str, arns: Iterable[str], *, qualified: bool) -> str:
@@ -213,6 +222,6 @@ def bootstrap_command(account: Account, region: str, arns: Iterable[str], *, qua
     union = f"printf '%s\\n' $kept {shlex.join(arns)} | tr , '\\n' | sort -u | paste -sd, -"
     more = f" --qualifier {account.qualifier} --toolkit-stack-name {toolkit}" if qualified else ""
     return (
-        f"kept=$({read}) && cdk bootstrap aws://{account.id}/{region}"
+        f"kept=$({read}) && slipway cdk -- bootstrap aws://{account.id}/{region}"
         f' --cloudformation-execution-policies "$({union})"{more}'
     )

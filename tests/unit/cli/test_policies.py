@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 
@@ -30,12 +29,13 @@ def slipway_here(slipway, monkeypatch, tmp_path):
 def test_every_policy_file_has_create_command_and_bootstrap_lists_cloudformation_policies(slipway_here, tmp_path):
     code, out, err = slipway_here(*WORDS, "-o", "here")
     assert code == 0
-    commands = [shlex.split(line) for line in out.splitlines() if line.startswith("aws ")]
-    policies = {command[command.index("--policy-name") + 1]: command[-1] for command in commands}
+    lines = [line for line in out.splitlines() if line.startswith("if aws iam get-policy ")]
+    policies = dict(re.findall(r"create-policy --policy-name (\w+) --policy-document (\S+);", "\n".join(lines)))
+    assert len(policies) == len(lines)
     for name, path in policies.items():
         assert path == f"file://here/{name}.json"
         assert json.loads((tmp_path / "here" / f"{name}.json").read_text())["Version"] == "2012-10-17"
-    (bootstrap,) = [line for line in out.splitlines() if "cdk bootstrap" in line]
+    (bootstrap,) = [line for line in out.splitlines() if "cdk -- bootstrap" in line]
     assert set(re.findall(r"arn:aws:iam::123456789012:policy/(\w+)", bootstrap)) == set(policies) - {
         "SlipwayBoundary",
         "SlipwayPerson",
@@ -46,7 +46,7 @@ def test_every_policy_file_has_create_command_and_bootstrap_lists_cloudformation
         "SlipwayHyperPodJobs",
         "SlipwayNodes",
     }
-    assert " && cdk bootstrap aws://123456789012/us-east-2 " in bootstrap
+    assert " && slipway cdk -- bootstrap aws://123456789012/us-east-2 " in bootstrap
     assert f"--boundary {OWN}" in err
 
 
@@ -121,7 +121,7 @@ def test_bootstrap_is_slipways_own_by_default(slipway_here, tmp_path, plan):
     if plan is not None:
         (tmp_path / "plan.yaml").write_text(plan)
     code, out, err = slipway_here(*WORDS, *(["plan.yaml"] if plan else []), "-o", "here")
-    (command,) = [line for line in out.splitlines() if "cdk bootstrap" in line]
+    (command,) = [line for line in out.splitlines() if "cdk -- bootstrap" in line]
     assert code == 0
     assert command.endswith(OWN_BOOTSTRAP)
     assert "plans name this bootstrap: security: {qualifier: slipway}" in err
@@ -160,7 +160,7 @@ print("\\t".join(jmespath.search(sys.argv[sys.argv.index("--query") + 1], {{"Sta
 def test_printed_bootstrap_of_another_kind_keeps_policies_of_the_first(slipway_here, tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, text in (("cdk", CDK), ("aws", AWS.format(python=sys.executable))):
+    for name, text in (("slipway", CDK), ("aws", AWS.format(python=sys.executable))):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
 
@@ -168,7 +168,7 @@ def test_printed_bootstrap_of_another_kind_keeps_policies_of_the_first(slipway_h
         text = f"slipway: 1\nname: a\nworkload: {{train: {{hours: 1}}}}\ntarget: {{kind: {kind}}}\n"
         (tmp_path / "plan.yaml").write_text(text)
         _, out, _ = slipway_here(*WORDS, "plan.yaml", "-o", "here")
-        (line,) = [line for line in out.splitlines() if "cdk bootstrap" in line]
+        (line,) = [line for line in out.splitlines() if "cdk -- bootstrap" in line]
         environment = {"PATH": f"{programs}:/usr/bin:/bin"}
         return subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, check=False)
 
@@ -183,6 +183,43 @@ def test_printed_bootstrap_of_another_kind_keeps_policies_of_the_first(slipway_h
     (tmp_path / "denied").touch()
     assert typed("hyperpod-slurm").returncode != 0
     assert "SlipwayHyperPod" not in kept()
+
+
+IAM = """#!/bin/bash
+case "$2" in
+    get-policy) [[ " $(cat made) " == *" ${4##*/} "* ]] ;;
+    create-policy) printf '%s ' "$4" >>made ;;
+    create-policy-version) printf '%s ' "${5##*/}" >>changed ;;
+esac
+"""
+"""`aws iam` of an account whose policies are in the file `made`."""
+
+
+def test_printed_commands_of_another_kind_change_the_policies_that_exist(slipway_here, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/aws").write_text(IAM)
+    (tmp_path / "bin/aws").chmod(0o755)
+    (tmp_path / "made").touch()
+
+    def typed(kind):
+        text = f"slipway: 1\nname: a\nworkload: {{train: {{hours: 1}}}}\ntarget: {{kind: {kind}}}\n"
+        (tmp_path / "plan.yaml").write_text(text)
+        _, out, err = slipway_here(*WORDS, "plan.yaml", "-o", "here")
+        assert "a policy that exists gets the new text" in err
+        lines = [line for line in out.splitlines() if "create-policy" in line]
+        environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+        subprocess.run(["bash", "-ec", "\n".join(lines)], cwd=tmp_path, env=environment, check=True)
+        return (tmp_path / "made").read_text().split()
+
+    first = typed("pcs")
+    assert len(first) == len(set(first))
+    assert {"SlipwayPerson", "SlipwayPCS"} <= set(first)
+    assert not (tmp_path / "changed").exists()
+    second = typed("hyperpod-eks")
+    assert len(second) == len(set(second))
+    assert {"SlipwayHyperPod", "SlipwayEKS"} <= set(second) - set(first)
+    changed = (tmp_path / "changed").read_text().split()
+    assert set(changed) == set(first) - {"SlipwayPCS", "SlipwayPCSJobs"}
 
 
 CLUSTER = "arn:aws:sagemaker:us-east-2:123456789012:cluster/abc123"

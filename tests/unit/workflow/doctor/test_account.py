@@ -60,7 +60,7 @@ def test_region_without_bootstrap_gets_command(ready_account, examined, probe_pl
     client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     (check,) = named(examined(probe_plan(), only="bootstrap"), "bootstrap")
     assert check.result is Outcome.FAILED
-    assert " && cdk bootstrap aws://123456789012/us-east-2 --cloudformation-execution-policies " in check.fix
+    assert " && slipway cdk -- bootstrap aws://123456789012/us-east-2 --cloudformation-execution-policies " in check.fix
     assert "policy/SlipwayParallelCluster" in check.fix
 
 
@@ -227,14 +227,14 @@ def test_execution_role_fix_keeps_existing_policies(execution_fix):
     command, _, remark = fix.partition("   (")
     assert set(re.findall(r"policy/(\w+)", command)) == {*NEEDED, "SlipwayEKS", "TeamApp"}
     assert remark.startswith("it lacks SlipwayParallelCluster; the command keeps the policies that it has")
-    assert f" && cdk bootstrap aws://123456789012/{REGION} " in command
+    assert f" && slipway cdk -- bootstrap aws://123456789012/{REGION} " in command
     assert "--qualifier" not in command
 
 
 def test_execution_role_with_old_policies_gets_new_policy_versions(execution_fix):
     fix = execution_fix(*NEEDED)
     assert "aws iam create-policy-version --policy-arn ARN" in fix
-    assert "cdk bootstrap" not in fix
+    assert "bootstrap aws" not in fix
 
 
 def test_execution_role_at_policy_limit_gets_separate_bootstrap(execution_fix):
@@ -366,7 +366,7 @@ def test_unready_account_refuses_deployment_before_synthesis(ready_account, prob
         deploy_quote(priced, rank, quoted, options)
     fixes = [finding.hint for finding in refusal.value.findings]
     bootstrap_fix, role_fix = fixes
-    assert " && cdk bootstrap aws://" in bootstrap_fix
+    assert " && slipway cdk -- bootstrap aws://" in bootstrap_fix
     assert role_fix.startswith("aws iam ")
     assert refusal.value.exit_code == 5
     assert not list(tmp_path.rglob("cdk.out"))
