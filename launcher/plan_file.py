@@ -25,17 +25,17 @@ from launcher.plan_layers import (
     PLAN,
     Layer,
     default_files,
-    expanded,
+    expand_variables,
     file_of,
     joint_refusal,
-    merged,
+    merge_layers,
     settings_layer,
     source_of,
     typed_places,
     unlisted_variables,
     without_removed,
 )
-from launcher.plan_reader import PlanReader, keyed
+from launcher.plan_reader import PlanReader, request_keys
 from launcher.targets.registry import target_of
 
 SAVED = "slipway.saved-plan/1"
@@ -183,10 +183,10 @@ def _resolve_layers(
             )
         return ResolvedPlan(request=_request(reader, data.get("plan"), "plan", name), files=(name,), sources={})
     environment = os.environ
-    own = _layer(expanded(data, name, environment), PLAN, name, folder)
+    own = _layer(expand_variables(data, name, environment), PLAN, name, folder)
     _refuse_unlisted(own, reader, name)
     # A run's plan.json has every section: nothing is left to default.
-    whole = {key for key, *_ in keyed(PlanRequest)} <= set(data)
+    whole = {key for key, *_ in request_keys(PlanRequest)} <= set(data)
     layers = [] if defaults_of is None or whole else default_layers(defaults_of)
     layers += [*_extended_layers(own, environment, (os.path.realpath(folder / Path(name).name),)), own]
     command_line, refusals = settings_layer(settings)
@@ -196,7 +196,7 @@ def _resolve_layers(
             _refuse_wrong(command_line, PlanReader(None, folder, typed=typed), "--set")
         except SlipwayError as problem:
             refusals.append(problem)
-    result = merged(layers, folder)
+    result = merge_layers(layers, folder)
     whole_name = name if len(layers) == 1 else f"{name} with its defaults"
     request: PlanRequest | None = None
     try:
@@ -268,7 +268,7 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
             ) from problem
     else:
         node, data = _parse_text(text, str(path), partial=True)
-    layer = _layer(expanded(data, str(path), environment), source, str(path), path.parent)
+    layer = _layer(expand_variables(data, str(path), environment), source, str(path), path.parent)
     reader = PlanReader(node, path.parent, toml_places(text) if path.suffix == ".toml" else None)
     _refuse_unlisted(layer, reader, str(path))
     _refuse_wrong(layer, reader, str(path))
@@ -282,7 +282,7 @@ def _refuse_unlisted(layer: Layer, reader: PlanReader, name: str) -> None:
 
 def _refuse_wrong(layer: Layer, reader: PlanReader, name: str) -> None:
     """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
-    data = without_removed(merged([layer], layer.folder).data)
+    data = without_removed(merge_layers([layer], layer.folder).data)
     reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **data}, "")
     if findings := reader.placed([finding for finding in reader.findings if finding.code != "missing-key"]):
         raise _refusal(name, findings)
@@ -326,7 +326,7 @@ def _readable(reader: PlanReader, data: object, at: str) -> PlanRequest | None:
     return None if request is FAILED else _with_ec2_names(cast("PlanRequest", request))
 
 
-def placed(path: Path, findings: Sequence[Finding], settings: tuple[str, ...] = ()) -> tuple[Finding, ...]:
+def place_findings(path: Path, findings: Sequence[Finding], settings: tuple[str, ...] = ()) -> tuple[Finding, ...]:
     """Findings on a plan with the line and column of their paths; a value of another layer has the layer's name.
 
     Args:

@@ -119,7 +119,7 @@ def _refuse_foreign(path: Path, plan: Path) -> None:
         )
 
 
-def merged(layers: list[Layer], folder: Path) -> Resolved:
+def merge_layers(layers: list[Layer], folder: Path) -> Resolved:
     """The layers as one; relative paths of each become relative to `folder`, the plan's."""
     result = Resolved(data={})
     for layer in layers:
@@ -271,7 +271,7 @@ def _relocate_path(value: Any, origin: Path, folder: Path) -> Any:
     return os.path.relpath(Path(os.path.realpath(origin), value), os.path.realpath(folder))
 
 
-def expanded(data: Mapping[Any, Any], name: str, environment: Mapping[str, str]) -> Mapping[Any, Any]:
+def expand_variables(data: Mapping[Any, Any], name: str, environment: Mapping[str, str]) -> Mapping[Any, Any]:
     """A file's data with ${NAME} replaced in its values, for the variables that its key `env` lists.
 
     Raises:
@@ -298,14 +298,14 @@ def expanded(data: Mapping[Any, Any], name: str, environment: Mapping[str, str])
                 hint=f"export {key}=VALUE, or give a default: env: {{{key}: VALUE}}",
             )
         values[key] = value
-    return {key: value if key == VARIABLES else _filled(value, values) for key, value in data.items()}
+    return {key: value if key == VARIABLES else _fill_in(value, values) for key, value in data.items()}
 
 
-def _filled(value: Any, values: Mapping[str, str]) -> Any:
+def _fill_in(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, Mapping):
-        return {key: _filled(item, values) for key, item in value.items()}
+        return {key: _fill_in(item, values) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, values) for item in value]
+        return [_fill_in(item, values) for item in value]
     if not isinstance(value, str):
         return value
     text = _VARIABLE.sub(lambda found: values.get(found[1], found[0]), value)
@@ -387,10 +387,10 @@ def _add_setting(data: dict[str, Any], text: str) -> None:
             whole = ".".join(parents[:depth])
             raise UnreadableInputError(f"--set {text}: {whole} is set to {section!s}", hint="set one of them")
     kind = dict(_leaves(PlanRequest, "")).get(".".join((*parents, last)))
-    section[last] = _joined(kind, section.get(last), Raw(value))
+    section[last] = _join_values(kind, section.get(last), Raw(value))
 
 
-def _joined(kind: kinds.Kind | None, earlier: Any, value: Raw) -> Any:
+def _join_values(kind: kinds.Kind | None, earlier: Any, value: Raw) -> Any:
     """The value of a setting; one that gives a mapping adds its keys to those of earlier settings."""
     if kind is None or _group(kind) is None:
         return value

@@ -40,7 +40,7 @@ def _allowed_hint(word: str, allowed: list[str], value: object) -> str:
     return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
 
 
-def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
+def request_keys(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
     """The keys of a request dataclass, with their fields and kinds, in order."""
     return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
 
@@ -106,7 +106,7 @@ class PlanReader(ScalarReader):
             data = {}
         if not isinstance(data, Mapping):
             return self.wrong(path, data, "a mapping")
-        known = {key: (field, kind) for key, field, kind in keyed(owner)}
+        known = {key: (field, kind) for key, field, kind in request_keys(owner)}
         unknown = [key for key in data if not isinstance(key, str) or key not in known]
         for key in unknown[:SHOWN_KEYS]:
             where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
@@ -226,7 +226,7 @@ class PlanReader(ScalarReader):
         text = self.written(path, data) if isinstance(kind, kinds.Text | kinds.NameOr | kinds.Section) else None
         item = f'"{text}"' if text is not None and not isinstance(data, str) else self.shown(data, path)
         if isinstance(kind, kinds.Section) and not isinstance(data, Mapping):
-            first = next((key for key, field, _ in keyed(kind.of) if field.default is MISSING), None)
+            first = next((key for key, field, _ in request_keys(kind.of) if field.default is MISSING), None)
             return item if first is None else f"{{{first}: {item}}}"
         return item
 

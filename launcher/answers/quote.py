@@ -265,7 +265,7 @@ def gate_lines(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """The gate's decision on a launch, and what of the plan prevents one whichever row it takes."""
     gate = quoted.gate
     if gate.allowed and priced.blocking:
-        return wrapped(f"  gate: a launch is refused: {quote_screen.blocked(priced.blocking[0])}", width)
+        return wrapped(f"  gate: a launch is refused: {quote_screen.blocking_text(priced.blocking[0])}", width)
     if gate.allowed:
         return ["  gate: a launch is allowed"]
     fix = f" ({gate.hint})" if gate.hint else ""

@@ -195,15 +195,15 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
     if not gate.allowed:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
     if priced.blocking:
-        return "refused", blocked(priced.blocking[0])
-    dated = words.dated(price) if isinstance(price, Price) else ""
+        return "refused", blocking_text(priced.blocking[0])
+    dated = words.basis_and_day(price) if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
     verdict = "" if quoted.serving is None else "the verdict of the comparison comes first"
     return "allowed", "; ".join(part for part in (dated, until, verdict) if part)
 
 
-def blocked(finding: Finding) -> str:
+def blocking_text(finding: Finding) -> str:
     """What of the plan prevents a launch, and the fix."""
     return f"{finding.message.removesuffix(REFUSED)}{f' ({finding.hint})' if finding.hint else ''}"
 

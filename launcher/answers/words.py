@@ -160,11 +160,14 @@ def origin(source: str, basis: str, as_of: date | None) -> str:
     return f"{source}, {as_of}" if source == basis else f"{source}, {basis}, {as_of}"
 
 
-def dated(price: Price) -> str:
+def basis_and_day(price: Price) -> str:
     """The basis of a price and its day.
 
     >>> read = Price(usd=Decimal(2), source="AWS Price List", basis=Basis.LISTED, as_of=date(2026, 7, 20))
-    >>> dated(read), dated(Price(usd=Decimal(2), source="user", basis=Basis.USER, as_of=date(2026, 7, 20)))
+    >>> (
+    ...     basis_and_day(read),
+    ...     basis_and_day(Price(usd=Decimal(2), source="user", basis=Basis.USER, as_of=date(2026, 7, 20))),
+    ... )
     ('price listed 2026-07-20', 'your price of 2026-07-20')
     """
     return f"your price of {price.as_of}" if price.basis is Basis.USER else f"price {price.basis.value} {price.as_of}"

@@ -61,10 +61,10 @@ def known_prices(store: Store, kind: str, names: Collection[str], regions: Colle
         index = store.reserved if kind == "reserved" else store.savings_plans
         return dict(_terms(index, kind, names, regions))
     zoned = store.sagemaker if kind == SAGEMAKER else zoned_rows(store, kind)
-    return dict(_zoned(zoned, kind, names, regions))
+    return dict(_zoned_prices(zoned, kind, names, regions))
 
 
-def _zoned(
+def _zoned_prices(
     index: Zoned, kind: str, names: Collection[str], regions: Collection[str]
 ) -> Iterator[tuple[Key, KnownPrice]]:
     for name, region in product(names, regions):

@@ -337,7 +337,7 @@ def _spread(
         for key, item in after.items():
             if fates.get(key) in (Change.NEW, Change.REPLACED):
                 continue
-            fate, why = _touched(item, frozenset((moved,)), replacing)
+            fate, why = _change_of(item, frozenset((moved,)), replacing)
             if fate is None:
                 continue
             if fate is Change.REPLACED:
@@ -347,7 +347,7 @@ def _spread(
             reasons[key] = (*((reason,) if reason not in reasons.get(key, ()) else ()), *reasons.get(key, ()))
 
 
-def _touched(resource: Mapping[str, Any], moved: frozenset[str], replacing: Replacing) -> tuple[Change | None, str]:
+def _change_of(resource: Mapping[str, Any], moved: frozenset[str], replacing: Replacing) -> tuple[Change | None, str]:
     properties = resource.get("Properties", {})
     rules = replacing.get(resource["Type"], {})
     for path, certain in sorted(rules.items()):

@@ -12,7 +12,7 @@ from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
 from launcher.model.units import number_of
 from launcher.records.command_record import read_command
-from launcher.records.recent_runs import FOUND, remembered, state_folder
+from launcher.records.recent_runs import FOUND, remembered_runs, state_folder
 from launcher.records.run_folder import RunFolder, all_runs
 
 Every = Annotated[bool, typer.Option("--all", help="Show your runs of every folder on this computer.")]
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def runs(*, every: Every = False, json: options.Json = False) -> None:
     """List the runs under .slipway in this folder, newest first."""
     here = all_runs(Path.cwd())
-    known = ((name, RunFolder(path=path)) for name, path in remembered(os.environ))
+    known = ((name, RunFolder(path=path)) for name, path in remembered_runs(os.environ))
     elsewhere = [(name, folder) for name, folder in known if folder.root != Path.cwd()]
     # The name of a run's folder is its time.
     found = sorted([*here, *elsewhere] if every else here, key=lambda run: run[1].path.name, reverse=True)

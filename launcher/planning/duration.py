@@ -124,7 +124,7 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
     if utilisation.rows_on_instance(shape, facts) == 0:
         source = "no published run of this kind of job on these instances is known; the range is wider for it"
         yield Assumption(name="instance", value=shape.instance_family or "", unit="", source=source)
-    yield from _gathered(shape, facts)
+    yield from _gathering_assumptions(shape, facts)
     if utilisation.assumes_exchange(shape):
         spread = min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)
         source = (
@@ -137,7 +137,7 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         yield Assumption(name="precision", value="fp8", unit="", source=source)
 
 
-def _gathered(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+def _gathering_assumptions(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
     """The wait for weights of other nodes, on a network slower than that of published runs."""
     factors = throughput.gather_factors(shape, facts, utilisation.estimate(shape, facts).mid)
     if factors is not None and shape.node_gbps is not None:

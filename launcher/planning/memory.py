@@ -172,7 +172,7 @@ def least_state_bytes(shape: TrainingShape) -> float:
     return state_bytes(replace(shape, optimizer=LEANER[0]))
 
 
-def _gathered(shape: TrainingShape, group: int) -> float:
+def _gathered_bytes(shape: TrainingShape, group: int) -> float:
     return GATHERED_LAYERS * 2.0 * shape.params_b * 1e9 / known_layers(shape) / group
 
 
@@ -195,14 +195,14 @@ def _tokens_at_once(shape: TrainingShape) -> int:
 
 def _working_bytes(shape: TrainingShape, group: int) -> float:
     """Bytes on each chip in addition to the sharded states."""
-    return _gathered(shape, group) + _activations(shape, group) + _logits(shape, group)
+    return _gathered_bytes(shape, group) + _activations(shape, group) + _logits(shape, group)
 
 
 def _fit(shape: TrainingShape, group: int) -> Fit:
     chips = shape.chips
     weights, trained = _weights(shape) / chips, shape.trained_params / chips
     gradients, optimizer = GRADIENT_BYTES * trained, recipe(shape.optimizer).state * trained
-    gathered, activations, logits = _gathered(shape, group), _activations(shape, group), _logits(shape, group)
+    gathered, activations, logits = _gathered_bytes(shape, group), _activations(shape, group), _logits(shape, group)
     total = weights + gradients + optimizer + gathered + activations + logits
     limit = _limit_bytes(shape)
     recompute_words = (

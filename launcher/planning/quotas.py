@@ -121,7 +121,7 @@ def quota_needs(
         return (*_jobs(plan, instances, quotas), *network)
     machines = _sagemaker if target.managed else _ec2
     cluster_needs = [
-        _need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
+        _quota_need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
     ]
     return (
         *machines(plan, instances, quotas),
@@ -145,7 +145,7 @@ def _endpoint(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed
         yield _type_need(quotas["endpoint/on-demand"], place.instance_type, most)
         keys.append("endpoint/all")
     for key in keys:
-        yield _need(quotas[key], quotas[key].name, most, "the endpoint")
+        yield _quota_need(quotas[key], quotas[key].name, most, "the endpoint")
 
 
 def _ec2(
@@ -183,7 +183,7 @@ def _ec2(
         needs[key] = (before + amount, f"{names}, {resource}" if names else resource)
     for key, (amount, resource) in needs.items():
         quota = quotas[key]
-        yield _need(quota, quota.name, amount, resource, least=amount if quota.unit else place.nodes)
+        yield _quota_need(quota, quota.name, amount, resource, least=amount if quota.unit else place.nodes)
 
 
 def _add(
@@ -212,10 +212,10 @@ def _sagemaker(
     total = place.nodes + sum(beside.values())
     resource = f"{number_of(total, 'instance')} of cluster {plan.cluster_name}"
     for key in ("hyperpod/cluster-instances", "hyperpod/instances"):
-        yield _need(quotas[key], quotas[key].name, total, resource)
+        yield _quota_need(quotas[key], quotas[key].name, total, resource)
     if spot:
         quota = quotas["hyperpod/spot-instances"]
-        yield _need(quota, quota.name, place.nodes, f"{place.nodes} x {ml_name(place.instance_type)}")
+        yield _quota_need(quota, quota.name, place.nodes, f"{place.nodes} x {ml_name(place.instance_type)}")
 
 
 def _jobs(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
@@ -224,13 +224,13 @@ def _jobs(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str
     No source names the quota of instances in training plans for jobs.
     """
     place, facts = plan.place, instances[plan.place.instance_type]
-    yield _need(quotas[RUN_TIME], quotas[RUN_TIME].name, run_time_s(plan, quotas), "the longest run of the job")
+    yield _quota_need(quotas[RUN_TIME], quotas[RUN_TIME].name, run_time_s(plan, quotas), "the longest run of the job")
     spot = place.option is PurchaseOption.SPOT
     in_job = quotas["training-job/spot-instances" if spot else "training-job/instances"]
-    yield _need(in_job, in_job.name, place.nodes, "the job")
+    yield _quota_need(in_job, in_job.name, place.nodes, "the job")
     if not facts.nvme_gb:
         volume = quotas["training-job/volume"]
-        yield _need(volume, volume.name, training_volume_gib(plan.request, place.nodes, facts), "the job")
+        yield _quota_need(volume, volume.name, training_volume_gib(plan.request, place.nodes, facts), "the job")
     if place.option is PurchaseOption.TRAINING_PLAN:
         return
     kinds = ["spot" if spot else "on-demand"]
@@ -238,7 +238,7 @@ def _jobs(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str
     for kind in kinds:
         yield _type_need(quotas[f"training-job/{kind}"], facts.name, place.nodes)
     in_all = quotas["training-job/all-spot" if spot else "training-job/all"]
-    yield _need(in_all, in_all.name, place.nodes, "the job")
+    yield _quota_need(in_all, in_all.name, place.nodes, "the job")
 
 
 def network_needs(
@@ -247,17 +247,17 @@ def network_needs(
     """What a new network uses; nothing of an existing one."""
     if plan.request.network.vpc_id is not None:
         return
-    yield _need(quotas["vpc/networks"], quotas["vpc/networks"].name, 1, "the cluster's VPC")
+    yield _quota_need(quotas["vpc/networks"], quotas["vpc/networks"].name, 1, "the cluster's VPC")
     head, address = target_of(plan.place.target).head, "the NAT gateway's address"
     way = egress(plan.request, plan.place, instances)
     if way is not Egress.ENDPOINTS:
-        yield _need(quotas["vpc/internet-gateways"], quotas["vpc/internet-gateways"].name, 1, "the cluster's VPC")
+        yield _quota_need(quotas["vpc/internet-gateways"], quotas["vpc/internet-gateways"].name, 1, "the cluster's VPC")
     if way is Egress.NAT_GATEWAY:
-        yield _need(quotas["vpc/nat-gateways"], quotas["vpc/nat-gateways"].name, 1, "the cluster's VPC")
+        yield _quota_need(quotas["vpc/nat-gateways"], quotas["vpc/nat-gateways"].name, 1, "the cluster's VPC")
     else:
         address = "the head node's address" if head is not None and head.elastic_address else ""
     if address:
-        yield _need(quotas["vpc/addresses"], quotas["vpc/addresses"].name, 1, address)
+        yield _quota_need(quotas["vpc/addresses"], quotas["vpc/addresses"].name, 1, address)
 
 
 def node_needs(
@@ -267,32 +267,32 @@ def node_needs(
     place, target = plan.place, target_of(plan.place.target)
     cards = instances[place.instance_type].network_cards if place.nodes > 1 or target.efa_on_one_node else 1
     nodes, interfaces = f"{place.nodes} x {place.instance_type}", quotas["vpc/interfaces"]
-    yield _need(interfaces, interfaces.name, place.nodes * max(1, cards), nodes)
+    yield _quota_need(interfaces, interfaces.name, place.nodes * max(1, cards), nodes)
     for key in target.node_quotas:
-        yield _need(quotas[key], quotas[key].name, place.nodes, nodes)
+        yield _quota_need(quotas[key], quotas[key].name, place.nodes, nodes)
     if not target.managed:
         gib = place.nodes * COMPUTE_ROOT_GIB + plan.request.storage.login_nodes * LOGIN_ROOT_GIB
         gib += HEAD_ROOT_GIB if target.head is not None else 0
         gib += NAT_ROOT_GIB if egress(plan.request, place, instances) is Egress.NAT_INSTANCE else 0
         volumes = quotas["ebs/gp3"]
-        yield _need(volumes, volumes.name, math.ceil(gib / GIB_PER_TIB), f"root volumes of {nodes}")
+        yield _quota_need(volumes, volumes.name, math.ceil(gib / GIB_PER_TIB), f"root volumes of {nodes}")
 
 
 def storage_needs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
     """The file system of a cluster."""
     gib = plan.request.storage.lustre_gib
     if gib:
-        yield _need(quotas["fsx/lustre"], quotas["fsx/lustre"].name, gib, "the cluster's file system")
+        yield _quota_need(quotas["fsx/lustre"], quotas["fsx/lustre"].name, gib, "the cluster's file system")
 
 
 def _type_need(quota: QuotaName, name: str, count: int) -> QuotaNeed:
     """The need of a quota that each type has; its default is that of the families which its row names."""
-    need = _need(quota, quota.of(ml_name(name)), count, f"{count} x {ml_name(name)}")
+    need = _quota_need(quota, quota.of(ml_name(name)), count, f"{count} x {ml_name(name)}")
     known = any(fnmatchcase(name.partition(".")[0], pattern) for pattern in quota.families)
     return need if known else replace(need, default=None)
 
 
-def _need(quota: QuotaName, name: str, amount: int, resource: str, least: int | None = None) -> QuotaNeed:
+def _quota_need(quota: QuotaName, name: str, amount: int, resource: str, least: int | None = None) -> QuotaNeed:
     return QuotaNeed(
         service=quota.service,
         name=name,

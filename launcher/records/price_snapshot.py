@@ -44,11 +44,11 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
         stated = _stated(path) if expected is None else expected.lower()
     except (OSError, UnusableFileError) as cause:
         reason = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
-        raise _refused(path, reason, "name a file that can be read") from cause
+        raise _unreadable(path, reason, "name a file that can be read") from cause
     digest = hashlib.sha256(content).hexdigest()
     if digest != stated:
         problem = f"its SHA-256 is {digest}, expected {stated}"
-        raise _refused(path, problem, "download the file and its digest again")
+        raise _unreadable(path, problem, "download the file and its digest again")
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if member.filename in _PATHS]
@@ -58,27 +58,29 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(archive.read(member))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as cause:
-        raise _refused(path, f"not a ZIP file that can be read: {cause}") from cause
+        raise _unreadable(path, f"not a ZIP file that can be read: {cause}") from cause
     if not any(member.filename != SOURCES.path for member in members):
-        raise _refused(path, f"no price file in it, such as {_PATHS[0]}")
+        raise _unreadable(path, f"no price file in it, such as {_PATHS[0]}")
     return digest
 
 
 def _stated(path: Path) -> str:
     beside = path.with_name(path.name + SUFFIX)
     if not beside.is_file():
-        raise _refused(path, f"no digest: {beside.name} is not next to it", "download it too, or give --sha256 DIGEST")
+        raise _unreadable(
+            path, f"no digest: {beside.name} is not next to it", "download it too, or give --sha256 DIGEST"
+        )
     with opened_regular(beside) as stream:
         word = stream.read(64).decode("utf-8", errors="replace").lower()
     if not re.fullmatch("[0-9a-f]{64}", word):
-        raise _refused(path, f"{beside.name} does not begin with a SHA-256 of 64 hexadecimal digits")
+        raise _unreadable(path, f"{beside.name} does not begin with a SHA-256 of 64 hexadecimal digits")
     return word
 
 
 def _within(size: int, path: Path) -> None:
     if size > MAX_BYTES:
-        raise _refused(path, f"{size:,} bytes, at most {MAX_BYTES:,} are read")
+        raise _unreadable(path, f"{size:,} bytes, at most {MAX_BYTES:,} are read")
 
 
-def _refused(path: Path, problem: str, hint: str = "make snapshot writes one") -> UnreadableInputError:
+def _unreadable(path: Path, problem: str, hint: str = "make snapshot writes one") -> UnreadableInputError:
     return UnreadableInputError(f"snapshot {path}: {problem}", hint=hint)

@@ -47,10 +47,10 @@ def remember(name: str, folder: Path, environment: Mapping[str, str]) -> None:
 
 def root_of(name: str, environment: Mapping[str, str]) -> Path | None:
     """The folder from which the newest remembered run of a plan was launched, if the run's folder still exists."""
-    return next((folder.parents[DEPTH] for known, folder in remembered(environment) if known == name), None)
+    return next((folder.parents[DEPTH] for known, folder in remembered_runs(environment) if known == name), None)
 
 
-def remembered(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def remembered_runs(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """The name and the folder of each remembered run whose folder still exists, newest first."""
     # A run of another computer has a line for each command that found it.
     for line in dict.fromkeys(reversed(_lines(state_folder(environment) / FILE))):

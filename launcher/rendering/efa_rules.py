@@ -110,7 +110,7 @@ def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]
                 network = group.get("OverrideVpcConfig") or properties["VpcConfig"]
                 yield from _across_zones(name, network["Subnets"])
                 if not speaking.intersection(_named(network["SecurityGroupIds"])):
-                    yield _isolated(name, f"the group {group['InstanceGroupName']} has")
+                    yield _isolation_finding(name, f"the group {group['InstanceGroupName']} has")
 
 
 def _across_zones(name: str, subnets: Sequence[Any]) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def _across_zones(name: str, subnets: Sequence[Any]) -> Iterator[Finding]:
         yield error("efa-across-zones", name, message, "one subnet a node group")
 
 
-def _isolated(name: str, whose: str) -> Finding:
+def _isolation_finding(name: str, whose: str) -> Finding:
     message = f"{whose} no security group whose members accept traffic from and to each other"
     return error("efa-kept-apart", name, message, "a rule for all traffic from the group itself, and one to it")
 
@@ -134,7 +134,7 @@ def _interface_findings(name: str, data: Document, facts: InstanceType, speaking
         yield error("efa-not-attached", name, message, "InterfaceType: efa or efa-only on every network card")
     alone = [interface for interface in interfaces if not speaking.intersection(_named(interface.get("Groups", ())))]
     if alone:
-        yield _isolated(name, f"{len(alone)} interfaces have")
+        yield _isolation_finding(name, f"{len(alone)} interfaces have")
 
 
 def _groups_of_themselves(resources: Document) -> frozenset[str]:

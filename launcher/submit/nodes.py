@@ -55,14 +55,14 @@ class SlurmNodes:
     def shell(self, node: str) -> int:
         """Open a shell on a node, on this terminal or for piped commands; return its exit code."""
         options = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-        return attended(self.head.terminal(self._step(node, ["bash", "-l"], *options)), self.head.environment)
+        return run_attended(self.head.terminal(self._step(node, ["bash", "-l"], *options)), self.head.environment)
 
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on a node; over Systems Manager its output comes when the command has ended."""
         script = self._step(node, command)
         direct = self.head.direct(script)
         if direct is not None:
-            return attended(direct, self.head.environment)
+            return run_attended(direct, self.head.environment)
         answer = self.head.run(script, timeout_s=EXEC_S)
         sys.stdout.write(answer.out)
         sys.stderr.write(answer.err)
@@ -79,7 +79,7 @@ class SlurmNodes:
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node."""
         command = self.head.forwarding(node, port, local_port)
-        return tunnelled(command, self.head.environment, port=port, local_port=local_port, ready=ready)
+        return open_tunnel(command, self.head.environment, port=port, local_port=local_port, ready=ready)
 
     def _step(self, node: str, command: Sequence[str], *options: str) -> str:
         """The script that starts a command as a step of the job on one of its nodes."""
@@ -116,7 +116,7 @@ class FreeSlurmNodes(SlurmNodes):
         )
 
 
-def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program on this terminal; the program itself handles Ctrl-C.
 
     Raises:
@@ -133,7 +133,7 @@ def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def tunnelled(
+def open_tunnel(
     command: Sequence[str] | None,
     environment: Mapping[str, str],
     *,
@@ -150,11 +150,11 @@ def tunnelled(
         with free_port(local_port):
             pass
         ready()
-        return attended(command, environment)
+        return run_attended(command, environment)
     if local_port == port:
         ready()  # the port is local already, and a forwarded connection would loop
         threading.Event().wait()
-    return forwarded(local_port, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready)
+    return forward_port(local_port, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready)
 
 
 @contextlib.contextmanager
@@ -175,7 +175,7 @@ def free_port(local_port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def forwarded(local_port: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:
+def forward_port(local_port: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:
     """Forward each connection to a local port to the connection that `dial` opens, until the user interrupts it.
 
     Slipway closes a connection that fails and prints the reason; the next connection tries again.
@@ -187,10 +187,10 @@ def forwarded(local_port: int, dial: Callable[[], Dialled], ready: Callable[[], 
         ready()
         while True:
             near, _ = listener.accept()
-            threading.Thread(target=_joined, args=(near, dial), daemon=True).start()
+            threading.Thread(target=_join_sockets, args=(near, dial), daemon=True).start()
 
 
-def _joined(near: socket.socket, dial: Callable[[], Dialled]) -> None:
+def _join_sockets(near: socket.socket, dial: Callable[[], Dialled]) -> None:
     with near:
         try:
             far, refused = dial()
@@ -199,15 +199,15 @@ def _joined(near: socket.socket, dial: Callable[[], Dialled]) -> None:
             sys.stderr.write(f"  cannot connect to the node's port: {output_line(str(reason))}\n")
             return
         with contextlib.closing(far):
-            back = threading.Thread(target=_copied, args=(far, near), daemon=True)
+            back = threading.Thread(target=_copy_stream, args=(far, near), daemon=True)
             back.start()
-            _copied(near, far)
+            _copy_stream(near, far)
             back.join()
         if reason := refused():
             sys.stderr.write(f"  cannot connect to the node's port: {output_line(str(reason))}\n")
 
 
-def _copied(source: socket.socket, target: socket.socket) -> None:
+def _copy_stream(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(_PIECE):
             target.sendall(data)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, program_missing, text, unpacking_from
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, program_missing, text, unpacked_path, unpacking_from
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
@@ -151,7 +151,7 @@ class SessionShell:
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the shared home, by way of S3; return its absolute path."""
-        return placed(
+        return unpacked_path(
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
 

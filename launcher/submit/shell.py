@@ -166,7 +166,7 @@ def unpacking_from(uri: str, folder: str, archive: Path) -> str:
     return unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -", archive)
 
 
-def placed(answer: Answer, folder: str, where: str) -> str:
+def unpacked_path(answer: Answer, folder: str, where: str) -> str:
     """The path that the script of `unpacking` printed.
 
     Raises:
@@ -192,13 +192,13 @@ class LocalShell:
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script."""
         frame = Frame.fresh()
-        done = started(["bash", "-s"], self.environment, self.name, timeout_s, frame.wrap(script).encode())
+        done = run_program(["bash", "-s"], self.environment, self.name, timeout_s, frame.wrap(script).encode())
         return frame.answer(text(done.stdout), text(done.stderr), self.name)
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home; return the folder's absolute path."""
         script = unpacking(folder, f"cat {shlex.quote(str(archive.resolve()))}", archive)
-        return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
+        return unpacked_path(self.run(script, timeout_s=PUT_S), folder, self.name)
 
     def terminal(self, script: str) -> list[str]:
         """A bash command on this computer."""
@@ -215,7 +215,7 @@ class LocalShell:
         """Do nothing: the shell keeps no connection."""
 
 
-def started(
+def run_program(
     command: list[str], environment: Mapping[str, str], where: str, timeout_s: float, sent: bytes
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program with `sent` on its standard input.

@@ -131,13 +131,13 @@ def rules_of(folder: Path) -> ShippingRules:
         raise ImpossibleError(
             f"run.workdir: {IGNORE_FILE} cannot be read: {reason}", hint="write it as a text file in run.workdir"
         ) from problem
-    return ShippingRules(rules=tuple(parsed(text)))
+    return ShippingRules(rules=tuple(parse_rules(text)))
 
 
-def parsed(text: str) -> Iterator[GitIgnoreSpecPattern]:
+def parse_rules(text: str) -> Iterator[GitIgnoreSpecPattern]:
     r"""The rules of a `.slipwayignore`, in the format of gitignore(5); as in git, an invalid line says nothing.
 
-    >>> [rule.include for rule in parsed("# data\n*.bin\n\n!small.bin\n!\n")]
+    >>> [rule.include for rule in parse_rules("# data\n*.bin\n\n!small.bin\n!\n")]
     [True, False]
     """
     for line in text.splitlines():

@@ -176,7 +176,7 @@ class Slurm:
             if answer.code != 0:
                 subject = "sbatch refuses the job" if answer.code == _REFUSED else f"the job folder {folder}"
                 raise SchedulerError(f"{self.shell.name}: {subject}: {_reason(answer)}")
-            return Submitted(job=slurm_output.submitted(answer.out), key=key, folder=folder)
+            return Submitted(job=slurm_output.parse_sbatch(answer.out), key=key, folder=folder)
         raise UnreachableError(
             f"{problem.message}; after {TRIES} tries it is unknown whether Slurm accepted the job", hint=problem.hint
         ) from problem
@@ -185,14 +185,14 @@ class Slurm:
         """The state of a job; None if Slurm no longer knows the job."""
         source, _, printed = self._query(_SHOW.format(**self._parameters(job)), f"job {job.job}").out.partition("\n")
         if source == "queue":
-            return slurm_output.described(printed)
-        accounting = slurm_output.accounted(printed)
+            return slurm_output.parse_scontrol(printed)
+        accounting = slurm_output.parse_sacct(printed)
         return None if accounting is None else accounting[0]
 
     def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
         """The attempts that Slurm knows: all attempts with accounting, else only the last."""
         command = _ACCOUNTING.format(**self._parameters(job))
-        accounting = slurm_output.accounted(self._query(command, f"job {job.job}").out)
+        accounting = slurm_output.parse_sacct(self._query(command, f"job {job.job}").out)
         if accounting is not None:
             return accounting[1]
         facts = self.facts(job)

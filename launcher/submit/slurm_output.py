@@ -28,7 +28,7 @@ states that Slurm itself defines as final are final."""
 TIME_FORMAT = "%s"
 """SLURM_TIME_FORMAT for every command whose output Slipway reads: seconds since 1970, independent of time zones."""
 ACCOUNTED = ("State", "Start", "End", "ExitCode", "NodeList", "JobName")
-"""The columns of `sacct --parsable2` that `accounted` reads."""
+"""The columns of `sacct --parsable2` that `parse_sacct` reads."""
 
 _SUBMITTED = re.compile(r"(\d+)(?:;\S+)?\s*\Z")
 
@@ -47,13 +47,13 @@ def state_of(word: str) -> JobState:
     return STATES.get(word.partition(" ")[0], JobState.RUNNING)
 
 
-def submitted(printed: str) -> str:
+def parse_sbatch(printed: str) -> str:
     r"""The job id that `sbatch --parsable` printed.
 
     Raises:
         SchedulerError: sbatch printed no job id.
 
-    >>> submitted("31\n"), submitted("31;cluster\n")
+    >>> parse_sbatch("31\n"), parse_sbatch("31;cluster\n")
     ('31', '31')
     """
     match = _SUBMITTED.search(printed)
@@ -72,7 +72,7 @@ def field(printed: str, name: str) -> str | None:
     return match[1] if match else None
 
 
-def described(printed: str) -> JobFacts:
+def parse_scontrol(printed: str) -> JobFacts:
     """The job that `scontrol --oneliner show job` printed, with times in `TIME_FORMAT`.
 
     Raises:
@@ -104,7 +104,7 @@ def described(printed: str) -> JobFacts:
     )
 
 
-def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
+def parse_sacct(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
     """A job from `sacct --duplicates --parsable2 --noheader`, one line per attempt; None if it printed no line.
 
     The columns are `ACCOUNTED`, times in `TIME_FORMAT`.
@@ -201,7 +201,7 @@ def hosts(expression: str) -> tuple[str, ...]:
     names: list[str] = []
     for prefix, ranges in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?", expression):
         for part in ranges.split(",") if ranges else ():
-            names.extend(_numbered(prefix, part))
+            names.extend(_numbered_nodes(prefix, part))
             if len(names) > MAX_HOSTS:
                 raise SchedulerError(f"Slurm names more than {MAX_HOSTS:,} nodes: {expression[:200]!r}")
         if not ranges:
@@ -209,7 +209,7 @@ def hosts(expression: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _numbered(prefix: str, part: str) -> Iterable[str]:
+def _numbered_nodes(prefix: str, part: str) -> Iterable[str]:
     first, dash, last = part.partition("-")
     low = _number(first)
     high = _number(last) if dash else low

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, started, text, unpacking
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, run_program, text, unpacked_path, unpacking
 
 CONFIG_VARIABLE = "SLIPWAY_SSH_CONFIG"
 """Names an ssh configuration file to use in place of ~/.ssh/config."""
@@ -75,7 +75,7 @@ class SshShell:
         # The archive is on standard input, which the frame keeps from the script.
         script = frame.wrap(unpacking(folder, "cat <&3", archive))
         command = f"exec bash -c {shlex.quote(script)} 3<&0"
-        return placed(self._answer(frame, command, archive.read_bytes(), PUT_S), folder, self.name)
+        return unpacked_path(self._answer(frame, command, archive.read_bytes(), PUT_S), folder, self.name)
 
     def terminal(self, script: str) -> list[str]:
         """The ssh client with a terminal."""
@@ -105,7 +105,7 @@ class SshShell:
             shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _answer(self, frame: Frame, command: str, sent: bytes, timeout_s: float) -> Answer:
-        done = started([*self._words, "--", self._host, command], self.environment, self.name, timeout_s, sent)
+        done = run_program([*self._words, "--", self._host, command], self.environment, self.name, timeout_s, sent)
         out, err = text(done.stdout), text(done.stderr)
         try:
             return frame.answer(out, err, self.name)

@@ -17,7 +17,7 @@ from typing import Protocol
 from launcher.model.aws_results import Invocation
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.session import Sessions
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking_from
+from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, unpacked_path, unpacking_from
 
 OUTPUT_LIMIT = 24_000
 """Characters of standard output that GetCommandInvocation returns (its API reference, read 2026-11-20)."""
@@ -83,7 +83,7 @@ class SsmShell:
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home, by way of S3; return its absolute path."""
-        return placed(
+        return unpacked_path(
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
 

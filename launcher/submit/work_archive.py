@@ -82,7 +82,7 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
     root = Path(os.path.realpath(folder))
     git = git_state(root, environment)
     rules = rules_of(root)
-    names_listed = _listed(root, environment, rules) if git is not None else _files_below(root, rules)
+    names_listed = _git_files(root, environment, rules) if git is not None else _files_below(root, rules)
     stubs = {name for name in empty_submodules(root) if rules.ships(name, tracked=True)}
     # Git names a deleted file too, and of a submodule whose folder is missing neither walk names anything.
     there = {name for name in names_listed if os.path.lexists(root / name)} | stubs
@@ -179,15 +179,15 @@ def _git(folder: Path, environment: Mapping[str, str], *arguments: str) -> Compl
         return None
 
 
-def _listed(folder: Path, environment: Mapping[str, str], rules: ShippingRules) -> Iterator[str]:
+def _git_files(folder: Path, environment: Mapping[str, str], rules: ShippingRules) -> Iterator[str]:
     """The files that git lists in a folder, including submodules, and the ignored files that the rules readmit."""
-    yield from (name for name, tracked in _shown(folder, environment) if rules.ships(name, tracked=tracked))
+    yield from (name for name, tracked in _tracked_files(folder, environment) if rules.ships(name, tracked=tracked))
     if rules.readmits:
         ignored = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--ignored", "--exclude-standard"))
         yield from (name for name in ignored if rules.explicit_verdict(name) is True)
 
 
-def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+def _tracked_files(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
     """Every file that git tracks or would add, and whether it tracks it."""
     tracked = _lines(_git(folder, environment, "ls-files", "-z", "--cached"))
     fresh = _lines(_git(folder, environment, "ls-files", "-z", "--others", "--exclude-standard"))
@@ -200,7 +200,7 @@ def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, 
         # Git lists a folder only if it is a repository of its own, as a submodule is once its files are there. In one
         # that is still empty, git would answer for the repository around it.
         if (path / ".git").exists():
-            below = _shown(path, environment)
+            below = _tracked_files(path, environment)
         else:
             below = ((inner_name, False) for inner_name in (_files_below(path, ShippingRules()), [""])[is_empty(path)])
         yield from ((f"{name.rstrip('/')}/{inner_name}", sure) for inner_name, sure in below)
@@ -235,7 +235,7 @@ def _refuse_unsendable(root: Path, names: Iterable[str]) -> None:
     names = tuple(names)
     shipped = {place for name in names for place in (name, *map(str, PurePosixPath(name).parents))}
     for name in names:
-        reason, size = _examined(root, name, shipped)
+        reason, size = _shipping_refusal(root, name, shipped)
         sizes[name] = size
         if reason:
             problems.append(error("not-shippable", "run.workdir", f"{_printable(name)} {reason[0]}", reason[1]))
@@ -257,7 +257,7 @@ def _refuse_unsendable(root: Path, names: Iterable[str]) -> None:
         raise ImpossibleError(f"{root} cannot be shipped", findings=problems[: 4 * _SHOWN])
 
 
-def _examined(root: Path, name: str, shipped: AbstractSet[str]) -> tuple[tuple[str, str] | None, int]:
+def _shipping_refusal(root: Path, name: str, shipped: AbstractSet[str]) -> tuple[tuple[str, str] | None, int]:
     """Why a file cannot be shipped, with the fix, or None; and its size in bytes.
 
     `shipped` has the names of all files and folders that are shipped.

@@ -250,9 +250,9 @@ SINFO = "p5-48xlarge* p5.48xlarge,efa up 4\nother (null) up 1\n"
 @pytest.mark.parametrize("numbers", rounds("schedulers"))
 def test_random_answers_of_schedulers_give_a_result_or_a_clear_error(numbers):
     readers = (
-        (slurm_output.submitted, "Submitted batch job 7\n", ()),
-        (slurm_output.described, SQUEUE, ()),
-        (slurm_output.accounted, SACCT, ()),
+        (slurm_output.parse_sbatch, "Submitted batch job 7\n", ()),
+        (slurm_output.parse_scontrol, SQUEUE, ()),
+        (slurm_output.parse_sacct, SACCT, ()),
         (slurm_output.partition_of, SINFO, ("p5-48xlarge", "p5.48xlarge")),
         (slurm_output.hosts, "p5-st-p5-[1-4,7,0012-0015],q-[1-2]-x", ()),
         (slurm_output.state_of, "CANCELLED by 1000", ()),

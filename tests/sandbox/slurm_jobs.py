@@ -41,7 +41,7 @@ class SlurmJobs:
         path = f"{environment.get('PATH', '')}:{client['PATH']}".lstrip(":")
         whole = {**environment, **client, "PATH": path, MARK: self._mark}
         printed = self._run("sbatch", "--parsable", str(script.resolve()), environment=whole, folder=folder)
-        return slurm_output.submitted(printed)
+        return slurm_output.parse_sbatch(printed)
 
     def state(self, job: str) -> JobState:
         """The state of a job."""

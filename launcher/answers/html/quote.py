@@ -42,7 +42,7 @@ def page(priced: Priced, rank: int, quoted: Quote, curve: Curve) -> str:
 
 def _price_date(quoted: Quote) -> str:
     price = quoted.price
-    return words.dated(price) if isinstance(price, Price) else "unpriced"
+    return words.basis_and_day(price) if isinstance(price, Price) else "unpriced"
 
 
 def _facts(priced: Priced, quoted: Quote) -> str:

@@ -298,7 +298,7 @@ def parallelcluster(resource: Resource, _template: Template) -> Iterator[Part]:
             stated = mapping(queue.get("ComputeSettings"))
             yield from _node(f"queue {queue.get('Name', '')}", nodes, stated, *counts, market=market)
     for mount in mappings(configuration.get("SharedStorage")):
-        yield from _shared(mount)
+        yield from _shared_parts(mount)
 
 
 def _node(
@@ -324,7 +324,7 @@ def _node(
         yield Missing(name=f"root volume, {name}", group="storage", reason=ROOT.reason)
 
 
-def _shared(mount: Mapping[str, Any]) -> Iterator[Part]:
+def _shared_parts(mount: Mapping[str, Any]) -> Iterator[Part]:
     settings = mapping(mount.get("EbsSettings"))
     if mount.get("StorageType") == "Ebs" and "Size" in settings:
         yield from volume(settings, "shared volume", size="Size", default="gp3")

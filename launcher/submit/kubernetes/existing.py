@@ -11,7 +11,7 @@ from typing import Any
 from launcher.model.enums import Operator
 from launcher.model.kubernetes import JOB_KINDS
 from launcher.submit.kubernetes.connection import Connection, RefusedError
-from launcher.submit.kubernetes.jobs import served
+from launcher.submit.kubernetes.jobs import served_operators
 from launcher.submit.kubernetes.words import KUEUE_VERSIONS, UNHEALTHY
 
 NAME_LABEL = "app.kubernetes.io/name"
@@ -86,7 +86,7 @@ def describe(
         version=version,
         nodes=nodes,
         types=_types(connection) if not nodes else {},
-        operators=served(connection),
+        operators=served_operators(connection),
         pools=_pools(connection, instance_type),
         drains=_drains(connection),
         queues=_queues(connection, namespace),

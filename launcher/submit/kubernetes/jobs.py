@@ -249,7 +249,7 @@ class KubernetesJobs:
         if current is None:
             return None
         pods = self.pods(job.job)
-        ended = _ended(current, _ENDS)
+        ended = _end_condition(current, _ENDS)
         running = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(pod["spec"]["nodeName"]) for pod in running}))
         given_up = last_word(pods)
@@ -319,7 +319,7 @@ class KubernetesJobs:
             return False
         for _ in range(TRIES):
             current = self.connection.find(f"{self._path()}/{job.job}")
-            if current is None or _ended(current, _DONE) is not None:
+            if current is None or _end_condition(current, _DONE) is not None:
                 return False
             # A job that completes in this moment has another version than the one that was read.
             version = {name: current["metadata"][name] for name in ("uid", "resourceVersion")}
@@ -452,7 +452,7 @@ class KubernetesJobs:
         return _PATHS[self.kind].format(namespace=self.namespace)
 
 
-def served(connection: Connection) -> tuple[Operator, ...]:
+def served_operators(connection: Connection) -> tuple[Operator, ...]:
     """The operators whose jobs a cluster accepts, the most capable first; every cluster accepts a Job."""
     available = []
     for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
@@ -463,7 +463,7 @@ def served(connection: Connection) -> tuple[Operator, ...]:
     return (*available, Operator.JOB)
 
 
-def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] | None:
+def _end_condition(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] | None:
     conditions = job.get("status", {}).get("conditions", ())
     return next(
         (condition for condition in conditions if condition["type"] in types and condition["status"] == "True"), None

@@ -17,7 +17,7 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.kubernetes.connection import Connection, message
-from launcher.submit.nodes import forwarded
+from launcher.submit.nodes import forward_port
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _POLL_S = 0.2
@@ -69,7 +69,7 @@ class PodNodes:
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node's pod; every connection goes through the API."""
-        return forwarded(local_port, lambda: self.connection.forward(self.namespace, self._pod(node), port), ready)
+        return forward_port(local_port, lambda: self.connection.forward(self.namespace, self._pod(node), port), ready)
 
     def _pod(self, node: str) -> str:
         return next(pod for name, pod in self.pods if name == node)

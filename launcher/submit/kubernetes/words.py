@@ -47,7 +47,7 @@ def waiting(pod: Mapping[str, Any]) -> str:
         (condition for condition in status.get("conditions", ()) if condition["type"] == "PodScheduled"), None
     )
     if scheduled is not None and scheduled["status"] == "False":
-        return unplaced(str(scheduled.get("message", "")))
+        return placement_refusal(str(scheduled.get("message", "")))
     for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         reason = _container(container)
         if reason:
@@ -57,14 +57,14 @@ def waiting(pod: Mapping[str, Any]) -> str:
     return ON_ITS_WAY[0] if scheduled is None else ON_ITS_WAY[1]
 
 
-def unplaced(message: str) -> str:
+def placement_refusal(message: str) -> str:
     """The scheduler's message, in plain words.
 
-    >>> unplaced("0/2 nodes are available: 2 Insufficient vpc.amazonaws.com/efa.")
+    >>> placement_refusal("0/2 nodes are available: 2 Insufficient vpc.amazonaws.com/efa.")
     'no capacity: too few free EFA interfaces on 2 of 2 nodes'
-    >>> unplaced("no nodes available to schedule pods")
+    >>> placement_refusal("no nodes available to schedule pods")
     'no capacity: the cluster has no nodes yet'
-    >>> unplaced("0/3 nodes are available: 2 node(s) had untolerated taint {%s: Unschedulable}." % UNHEALTHY)
+    >>> placement_refusal("0/3 nodes are available: 2 node(s) had untolerated taint {%s: Unschedulable}." % UNHEALTHY)
     'health checks: HyperPod tests 2 of 3 nodes before they accept jobs'
     """
     total = _NODES.search(message)
@@ -108,16 +108,16 @@ def hold_reason(job: Mapping[str, Any], workload: Mapping[str, Any] | None = Non
     if spec.get("suspend") or spec.get("runPolicy", {}).get("suspend"):
         if not queue:
             return "it is suspended"
-        why = _unadmitted(workload or {})
+        why = _admission_refusal(workload or {})
         return f"quota: queue {queue} has not admitted it{f': {why}' if why else ''}"
     return ""
 
 
-def _unadmitted(workload: Mapping[str, Any]) -> str:
+def _admission_refusal(workload: Mapping[str, Any]) -> str:
     """Why Kueue has not admitted a job, in plain words.
 
     >>> said = "pod set main: insufficient unused quota for nvidia.com/gpu in flavor a, 8 more needed"
-    >>> _unadmitted({"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": said}]}})
+    >>> _admission_refusal({"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": said}]}})
     '8 more GPUs must become free'
     """
     conditions = {condition["type"]: condition for condition in workload.get("status", {}).get("conditions", ())}

@@ -27,7 +27,7 @@ from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.submit.jobs import Chunk, SchedulerError
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.jobs import exit_code_reason
-from launcher.submit.nodes import EXEC_S, attended, running_on, tunnelled
+from launcher.submit.nodes import EXEC_S, open_tunnel, run_attended, running_on
 from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
@@ -244,7 +244,7 @@ class InstanceNodes:
 
     def shell(self, node: str) -> int:
         """Open a session on an instance, on this terminal."""
-        return attended(self._shell(node).terminal(f"{_IN_JOB_FOLDER}exec bash"), self.environment)
+        return run_attended(self._shell(node).terminal(f"{_IN_JOB_FOLDER}exec bash"), self.environment)
 
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on an instance; its output comes when the command has ended."""
@@ -263,7 +263,7 @@ class InstanceNodes:
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of an instance."""
         command = self._shell(node).forwarding("localhost", port, local_port)
-        return tunnelled(command, self.environment, port=port, local_port=local_port, ready=ready)
+        return open_tunnel(command, self.environment, port=port, local_port=local_port, ready=ready)
 
     def _shell(self, node: str) -> SsmShell:
         return SsmShell(

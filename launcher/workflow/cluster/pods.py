@@ -32,7 +32,7 @@ from launcher.rendering.kubernetes_pod import image_of
 from launcher.rendering.names import FRESH_FOLDER, checkpoint_uri
 from launcher.submit.jobs import Nodes, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import cluster_nodes
-from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.submit.kubernetes.shell_pods import ShellPods
 from launcher.submit.shell import Shell
 from launcher.targets.registry import target_of
@@ -192,7 +192,7 @@ def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
         jobs.connection.ask("GET", "/version")
     except UnreachableError as problem:
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=request.cluster.unreached) from problem
-    if _operator(request) not in served(jobs.connection):
+    if _operator(request) not in served_operators(jobs.connection):
         raise ImpossibleError(
             f"run.operator: {request.cluster.head_node.text()} has no {_operator(request).value}",
             hint="install the operator there, or run.operator: job, which every cluster has",

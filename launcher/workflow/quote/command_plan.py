@@ -9,7 +9,7 @@ from typing import Any
 from launcher import plan_file
 from launcher.catalog import safe_yaml
 from launcher.model.errors import UnreadableInputError
-from launcher.plan_layers import Layer, joint_refusal, merged, settings_layer
+from launcher.plan_layers import Layer, joint_refusal, merge_layers, settings_layer
 
 MAX_NAME = 40
 OPEN = (None, "any")
@@ -51,7 +51,7 @@ def command_plan(
         UnreadableInputError: no instance type is given, or a setting is wrong.
     """
     words = list(command)
-    defaults = merged(plan_file.default_layers(path), path.parent).data
+    defaults = merge_layers(plan_file.default_layers(path), path.parent).data
     target, option = defaults.get("target") or {}, (defaults.get("purchase") or {}).get("option")
     nodes = {} if target.get("nodes") not in OPEN else {"nodes": 1}
     data: dict[str, Any] = {
@@ -66,7 +66,7 @@ def command_plan(
     given, refusals = settings_layer(settings)
     if refusals:
         raise joint_refusal("--set", refusals)
-    result = merged([*layers, *([] if given is None else [given])], Path()).data
+    result = merge_layers([*layers, *([] if given is None else [given])], Path()).data
     if result["target"].get("instance_type", target.get("instance_type")) in OPEN:
         raise UnreadableInputError(
             "no instance type is given",

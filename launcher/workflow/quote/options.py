@@ -66,7 +66,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding], settings: tuple[str, 
     count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
         message = f"{path} has {number_of(count, 'problem')}"
-        raise ImpossibleError(message, findings=plan_file.placed(path, findings, settings))
+        raise ImpossibleError(message, findings=plan_file.place_findings(path, findings, settings))
 
 
 def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:

@@ -133,7 +133,7 @@ def price_job(
         findings = [replace(finding, message=f"{finding.message}{total}") for finding in without_checkpoints]
         if findings:
             message = f"{path} has 1 problem"
-            raise ImpossibleError(message, findings=plan_file.placed(path, findings, options.settings))
+            raise ImpossibleError(message, findings=plan_file.place_findings(path, findings, options.settings))
     return priced
 
 

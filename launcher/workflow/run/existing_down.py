@@ -21,7 +21,7 @@ from launcher.records import run_folder
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.connection import Connection
-from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster
@@ -105,7 +105,7 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
 
 
 def _jobs(connection: Connection, plan: Plan) -> Iterator[tuple[str, Submitted, str]]:
-    for operator in served(connection):
+    for operator in served_operators(connection):
         kind, namespace = JOB_KINDS[operator], namespace_of(plan)
         query = {"labelSelector": f"{PLAN_LABEL}={plan.name}"}
         answer = connection.find(kind.path.format(namespace=namespace), query=query) or {}

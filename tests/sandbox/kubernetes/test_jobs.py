@@ -19,7 +19,7 @@ from launcher.model.job import JobState
 from launcher.rendering.device_plugins import plugin_files
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
-from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests import waiting
 
@@ -195,7 +195,7 @@ def test_follower_reports_killed_pod(cluster, jobs, pod_job, kill_pod, tmp_path)
 
 
 def test_operators_of_cluster_are_detected(jobs):
-    assert served(jobs.connection) == (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
+    assert served_operators(jobs.connection) == (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
 
 
 def test_token_names_cluster_and_is_refused_without_name(cluster, owner_connection):

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from launcher.submit.nodes import SlurmNodes, forwarded
+from launcher.submit.nodes import SlurmNodes, forward_port
 from launcher.submit.shell import LocalShell
 
 
@@ -42,7 +42,7 @@ def refusing() -> tuple[socket.socket, object]:
 )
 def test_tunnel_without_connection_reports_the_reason_and_closes(dial, reason, capsys):
     here = free()
-    started(lambda ready: forwarded(here, dial, ready))
+    started(lambda ready: forward_port(here, dial, ready))
     assert answer(here) == b""
     for _ in range(100):
         if reason in (err := capsys.readouterr().err):

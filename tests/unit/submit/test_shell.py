@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.submit.jobs import SchedulerError
-from launcher.submit.shell import LocalShell, placed, unpacking
+from launcher.submit.shell import LocalShell, unpacked_path, unpacking
 
 
 @pytest.fixture
@@ -40,5 +40,5 @@ def test_job_archive_with_other_bytes_is_not_unpacked(
         packed.add(tmp_path / "job.sbatch", "evil.sbatch")
     script = unpacking("slipway/a", source.format(other=other, archive=archive), archive)
     with pytest.raises(SchedulerError, match="cannot create the job folder"):
-        placed(local_shell.run(script), "slipway/a", local_shell.name)
+        unpacked_path(local_shell.run(script), "slipway/a", local_shell.name)
     assert list((tmp_path / "home/slipway").iterdir()) == []

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from launcher.submit.shipping_rules import ShippingRules, parsed, rules_of
+from launcher.submit.shipping_rules import ShippingRules, parse_rules, rules_of
 
 FILES = (
     *(
@@ -97,7 +97,7 @@ def ignored_by_git(tree, pattern):
 
 @pytest.mark.parametrize("lines", [*PATTERNS, *TOGETHER])
 def test_ignore_lines_leave_out_the_same_files_as_git(tree, lines):
-    rules = ShippingRules(rules=tuple(parsed(lines)))
+    rules = ShippingRules(rules=tuple(parse_rules(lines)))
     assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, lines)
 
 
@@ -105,7 +105,7 @@ def test_random_ignore_lines_leave_out_the_same_files_as_git(tree):
     draw = random.Random(7)
     for _ in range(150):
         lines = "\n".join(draw.choice(("", "!")) + draw.choice(PATTERNS) for _ in range(draw.randint(2, 4)))
-        rules = ShippingRules(rules=tuple(parsed(lines)))
+        rules = ShippingRules(rules=tuple(parse_rules(lines)))
         assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, lines), lines
 
 
@@ -124,7 +124,7 @@ def test_ignore_file_with_byte_order_mark_keeps_the_first_line(tmp_path):
 )
 def test_files_with_names_of_credentials_are_private(name):
     assert ShippingRules().is_private(name) == name
-    assert ShippingRules(rules=tuple(parsed(f"!{name}\n"))).is_private(name) is None
+    assert ShippingRules(rules=tuple(parse_rules(f"!{name}\n"))).is_private(name) is None
 
 
 @pytest.mark.parametrize("name", ["tokenizer/token", "huggingface/hub/model.py", "tfstate.py", "credentials.py"])
@@ -133,5 +133,5 @@ def test_files_with_similar_names_are_not_private(name):
 
 
 def test_ignore_line_readmits_a_file_of_a_private_folder():
-    rules = ShippingRules(rules=tuple(parsed("!.aws/config\n")))
+    rules = ShippingRules(rules=tuple(parse_rules("!.aws/config\n")))
     assert (rules.is_private(".aws/config"), rules.is_private(".aws/credentials")) == (None, ".aws")

@@ -7,7 +7,7 @@ import pytest
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.shell import Frame
-from launcher.submit.slurm_output import accounted, described, submitted
+from launcher.submit.slurm_output import parse_sacct, parse_sbatch, parse_scontrol
 
 # sacct --duplicates --parsable2, SLURM_TIME_FORMAT=%s: State|Start|End|ExitCode|NodeList|JobName
 TWICE = """NODE_FAIL|1780000000|1780000600|0:0|p5-dy-nodes-[1-2]|tiny-1
@@ -22,7 +22,7 @@ def at(seconds):
 
 
 def test_accounting_gives_every_attempt_of_a_job():
-    facts, attempts = accounted(TWICE)
+    facts, attempts = parse_sacct(TWICE)
     assert (facts.state, facts.word, facts.restarts) == (JobState.CANCELLED, "CANCELLED", 1)
     first, second = attempts
     assert (first.node_lost, first.exit_code, first.nodes) == (True, None, ("p5-dy-nodes-1", "p5-dy-nodes-2"))
@@ -31,32 +31,32 @@ def test_accounting_gives_every_attempt_of_a_job():
 
 
 def test_running_attempt_has_no_end():
-    facts, attempts = accounted(RUNNING)
+    facts, attempts = parse_sacct(RUNNING)
     assert (facts.state, facts.nodes) == (JobState.RUNNING, ("a-1",))
     assert [attempt.exit_code for attempt in attempts] == [75, None]
     assert attempts[1].ended_at is None
 
 
 def test_requeued_job_waiting_for_an_attempt_is_pending():
-    facts, attempts = accounted(WAITING)
+    facts, attempts = parse_sacct(WAITING)
     assert (facts.state, facts.restarts, len(attempts), facts.nodes) == (JobState.PENDING, 1, 1, ())
 
 
 def test_job_unknown_to_the_accounting_is_none():
-    assert accounted("") is None
-    assert accounted("slurm_persist_conn_open: something\n") is None
+    assert parse_sacct("") is None
+    assert parse_sacct("slurm_persist_conn_open: something\n") is None
 
 
 @pytest.mark.parametrize("printed", ["", "slurm_load_jobs error", "JobId=1 Reason=None"])
 def test_scontrol_output_without_a_job_is_refused(printed):
     with pytest.raises(SchedulerError, match="printed no job"):
-        described(printed)
+        parse_scontrol(printed)
 
 
 @pytest.mark.parametrize("printed", ["", "Submitted batch job", "error 12 failed"])
 def test_sbatch_output_without_a_job_id_is_refused(printed):
     with pytest.raises(SchedulerError, match="printed no job id"):
-        submitted(printed)
+        parse_sbatch(printed)
 
 
 class TestFrame:
