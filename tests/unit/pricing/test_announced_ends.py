@@ -105,7 +105,7 @@ def test_quote_expires_at_the_first_future_end():
     assert expiry(price, "on-demand", datetime(2027, 3, 28, tzinfo=UTC), quoted.ends[:1]).date() > date(2027, 7, 1)
 
 
-def test_verdict_is_limited_by_the_end_of_the_chosen_instance_type(tmp_path):
+def test_verdict_is_limited_by_the_end_of_the_chosen_instance_type(tmp_path, monkeypatch):
     path = tmp_path / "plan.yaml"
     path.write_text(
         "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, method: full, tokens_b: 2, custom_kernels: "
@@ -119,7 +119,8 @@ def test_verdict_is_limited_by_the_end_of_the_chosen_instance_type(tmp_path):
     assert "Slurm" in " ".join(end.what for end in comparison.gpu.ends)
     assert "Slurm" not in " ".join(comparison.verdict.flips)
     comparison = compare(path, now, PriceOptions())
-    vars(comparison.pinned.catalog)["announced_ends"] = {GONE.key: GONE}
+    # Other tests of the process have the same catalog.
+    monkeypatch.setitem(vars(comparison.pinned.catalog), "announced_ends", {GONE.key: GONE})
     assert comparison.verdict.text.endswith(", until 2027-03-30, when AWS sells no p5.48xlarge.")
 
 
