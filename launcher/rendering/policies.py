@@ -15,6 +15,7 @@ MAX_CHARACTERS = 6144
 """Limit of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
 MAX_POLICIES = 10
 """Managed policies per role before a quota is raised (the same source)."""
+PERSON, DOCTOR, STORE, BOUNDARY, HYPERPOD_JOBS = "person", "doctor", "store", "boundary", "hyperpod-jobs"
 _TITLES = {
     "eks": "EKS",
     "hyperpod": "HyperPod",
@@ -23,10 +24,9 @@ _TITLES = {
     "ec2-jobs": "EC2Jobs",
     "pcs": "PCS",
     "pcs-jobs": "PCSJobs",
-    "hyperpod-jobs": "HyperPodJobs",
+    HYPERPOD_JOBS: "HyperPodJobs",
     "training-jobs": "TrainingJobs",
 }
-PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """The placeholders for the data buckets and for their objects."""
 _EVERY = {"hyperpods": ("arn:{partition}:sagemaker:*:{account}:cluster/*",)}

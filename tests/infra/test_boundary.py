@@ -296,7 +296,7 @@ def test_boundary_allows_bucket_policy_only_on_named_bucket():
 
 def test_boundary_longer_than_iam_limit_refused_with_fix():
     secrets = tuple(f"arn:aws:secretsmanager:{_PLACE}:secret:{'s' * 200}{n}" for n in range(9))
-    with pytest.raises(ImpossibleError, match=r"the boundary has \d,\d+ characters; IAM accepts 6,144") as refused:
+    with pytest.raises(ImpossibleError, match=r"SlipwayBoundary has \d,\d+ characters; IAM accepts 6,144") as refused:
         policies_of(PolicyRequest(account=ACCOUNT, region=REGION, secrets=secrets))
     assert "secrets whose names begin with slipway need no ARN" in str(refused.value.hint)
 

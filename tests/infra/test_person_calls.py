@@ -20,6 +20,7 @@ from launcher.aws import bootstrap
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.request import OWN_QUALIFIER
+from launcher.submit import session
 from launcher.workflow.cluster.readback.training import GRANTING
 from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 from tests.checks import some
@@ -75,7 +76,7 @@ def document(place, name):
 def sessions(place, node, context, *names):
     """A session on a node, with its documents."""
     yield "ssm:StartSession", node, context
-    for name in names:
+    for name in (*names, session.INTERACTIVE, session.FORWARDING):
         yield "ssm:StartSession", document(place, name), {}
     yield "ssm:StartSession", f"arn:aws:ssm:{place}:document/SSM-SessionManagerRunShell", {}
 
@@ -91,8 +92,7 @@ def entered(kind, place, cluster):
         context = {"resourceTag/eks_cluster-name": f"slipway-{cluster}"}
     elif kind.startswith("hyperpod"):
         node = f"arn:aws:sagemaker:{place}:cluster/abc123"
-        names = ("AWS-StartNonInteractiveCommand", "AWS-StartPortForwardingSessionToRemoteHost")
-        yield from sessions(place, node, {}, *names)
+        yield from sessions(place, node, {}, session.DOCUMENT)
         return
     else:
         return
@@ -333,15 +333,16 @@ def test_person_policy_limits_sessions_to_named_hyperpod_clusters():
 def test_sessions_on_hyperpod_reach_no_further_than_the_plan(tmp_path, target, regions):
     file = tmp_path / "plan.yaml"
     file.write_text(f"slipway: 1\nname: job\ntarget: {{{target}}}\n")
-    written = policies_of(PolicyRequest(account=ACCOUNT, region="us-east-2"), plan_file.load(file)).person[0]
-    enter = next(statement for statement in json.loads(written.text)["Statement"] if statement["Sid"] == "Enter")
-    clusters = sorted(arn for arn in enter["Resource"] if ":sagemaker:" in arn)
+    written = policies_of(PolicyRequest(account=ACCOUNT, region="us-east-2"), plan_file.load(file)).person
+    statements = [statement for policy in written for statement in json.loads(policy.text)["Statement"]]
+    reached = [statement["Resource"] for statement in statements if "ssm:StartSession" in statement["Action"]]
+    clusters = sorted(arn for arns in reached for arn in arns if ":sagemaker:" in arn)
     assert clusters == [f"arn:aws:sagemaker:{region}:{ACCOUNT}:cluster/*" for region in regions]
 
 
 def test_too_many_hyperpod_clusters_for_policy_refused():
     named = tuple(f"arn:aws:sagemaker:us-east-2:{ACCOUNT}:cluster/{n:012}" for n in range(90))
-    with pytest.raises(ImpossibleError, match="the policy of users has") as refused:
+    with pytest.raises(ImpossibleError, match="SlipwayHyperPodJobs has") as refused:
         policies_of(PolicyRequest(account=ACCOUNT, region="us-east-2", hyperpods=named))
     assert "name fewer HyperPod clusters" in str(refused.value.hint)
 

@@ -12,6 +12,7 @@ from launcher.model.target import SAGEMAKER
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
+    HYPERPOD_JOBS,
     MAX_CHARACTERS,
     PERSON,
     TARGET_POLICIES,
@@ -19,6 +20,7 @@ from launcher.rendering.policies import (
     RenderedPolicy,
     bootstrap_command,
     execution_policies,
+    policy_name,
     render_policy,
 )
 from launcher.rendering.role_policies import limited_lists, render_role, render_store
@@ -96,10 +98,10 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
     account = replace(account, lists={**account.lists, **_limited(request_options, request, account)})
     permissions, names = load_permissions(), execution_policies(targets)
     target_policies = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
+    target_policies |= {HYPERPOD_JOBS: None} if request_options.hyperpods else {}
     person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *target_policies)]
-    if person[0].characters > MAX_CHARACTERS:
-        message = f"the policy of users has {person[0].characters:,} characters; IAM accepts {MAX_CHARACTERS:,}"
-        raise ImpossibleError(message, hint="name fewer HyperPod clusters, or none: users may then enter all of them")
+    for policy in person:
+        _refuse_long(policy, "name fewer HyperPod clusters, or none: users may then enter all of them")
     store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
         account=account,
@@ -148,12 +150,14 @@ def _limited(options: PolicyRequest, request: PlanRequest | None, account: Accou
 
 def _boundary(permissions: Permissions, account: Account) -> RenderedPolicy:
     boundary = render_policy(permissions, BOUNDARY, account)
-    if boundary.characters > MAX_CHARACTERS:
-        raise ImpossibleError(
-            f"the boundary has {boundary.characters:,} characters; IAM accepts {MAX_CHARACTERS:,}",
-            hint="name fewer buckets and secrets; secrets whose names begin with slipway need no ARN",
-        )
+    _refuse_long(boundary, "name fewer buckets and secrets; secrets whose names begin with slipway need no ARN")
     return boundary
+
+
+def _refuse_long(policy: RenderedPolicy, hint: str) -> None:
+    if policy.characters > MAX_CHARACTERS:
+        message = f"{policy_name(policy.name)} has {policy.characters:,} characters; IAM accepts {MAX_CHARACTERS:,}"
+        raise ImpossibleError(message, hint=hint)
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:

@@ -228,9 +228,21 @@ CLUSTER = "arn:aws:sagemaker:us-east-2:123456789012:cluster/abc123"
 def test_hyperpod_sessions_limited_to_named_clusters(slipway_here, tmp_path):
     code, _, _ = slipway_here(*WORDS, "-o", "here", "--hyperpod", CLUSTER)
     assert code == 0
-    person = (tmp_path / "here/SlipwayPerson.json").read_text()
-    (enter,) = (statement for statement in json.loads(person)["Statement"] if statement["Sid"] == "Enter")
+    jobs = (tmp_path / "here/SlipwayHyperPodJobs.json").read_text()
+    (enter,) = (statement for statement in json.loads(jobs)["Statement"] if statement["Sid"] == "EnterNodes")
     assert [arn for arn in enter["Resource"] if ":cluster/" in arn] == [CLUSTER]
+
+
+def test_policies_of_another_kind_keep_the_persons_rights_of_the_first(slipway_here, tmp_path):
+    written = {}
+    for kind in ("hyperpod-slurm", "pcs", "ec2"):
+        text = f"slipway: 1\nname: a\nworkload: {{train: {{hours: 1}}}}\ntarget: {{kind: {kind}, region: us-east-2}}\n"
+        (tmp_path / "plan.yaml").write_text(text)
+        assert slipway_here(*WORDS, "plan.yaml", "-o", kind)[0] == 0
+        for path in (tmp_path / kind).glob("*.json"):
+            written.setdefault(path.name, set()).add(path.read_text())
+    assert {name for name, texts in written.items() if len(texts) > 1} == set()
+    assert {"SlipwayPerson.json", "SlipwayHyperPodJobs.json", "SlipwayPCSJobs.json"} <= written.keys()
 
 
 @pytest.mark.parametrize("arn", ["abc123", "arn:aws:eks:us-east-2:123456789012:cluster/team", f"{CLUSTER}/*"])
