@@ -10,6 +10,7 @@ from launcher.answers.lines import wrapped
 from launcher.answers.report import attempt_rows, left_up_lines, stop_lines, stored_lines
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.words import dollars, saved_text
+from launcher.model.job import JobState
 from launcher.model.meter import Meter
 from launcher.model.report import Attempt, RunStatus
 from launcher.model.straggler import Straggler
@@ -22,6 +23,7 @@ from launcher.records.run_state import RunState
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import STORE_STACK
 from launcher.targets.registry import target_of
+from launcher.workflow.cluster.guard_stop import waiting_text
 from launcher.workflow.run.status import NOT_SUBMITTED
 
 ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value, RunStatus.INTERRUPTED.value)
@@ -111,7 +113,7 @@ def page(state: RunState, width: int) -> list[str]:
     reason = "\n    ".join(f"  reason: {problem}".splitlines()) if (problem := _problem(state)) else ""
     lines += [piece for line in reason.splitlines() for piece in wrapped(line, width)]
     lines += [piece for text in _state_lines(state) for piece in wrapped(text, width)]
-    lines += stop_lines(state.report, width) if state.report is not None else []
+    lines += _stop_lines(state, width)
     lines += _progress(state, width)
     if state.attempts and state.report is not None and state.report.stored is not None:
         lines += stored_lines(state.report.stored, width)
@@ -127,6 +129,17 @@ def page(state: RunState, width: int) -> list[str]:
     if state.submission is not None and state.report is not None:
         # The cluster has just answered.
         lines += left_up_lines(state.report, width)
+    return lines
+
+
+def _stop_lines(state: RunState, width: int) -> list[str]:
+    """Why nodes were stopped; of a job that waits for them, what the user can do."""
+    if state.report is None:
+        return []
+    lines, submission, facts = stop_lines(state.report, width), state.submission, state.facts
+    waits = facts is not None and facts.state is JobState.PENDING
+    if state.report.guard_reason and waits and submission is not None and submission.job is not None:
+        lines += wrapped(f"  {waiting_text(submission.job, state.name)}", width)
     return lines
 
 

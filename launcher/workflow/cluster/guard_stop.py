@@ -37,6 +37,14 @@ def last_lines(boots: Objects) -> list[str]:
     return [line for line in text.splitlines() if line.strip()][-LINES:]
 
 
+def waiting_text(job: str, name: str) -> str:
+    """What a job does whose nodes the guard has stopped, and what the user can do."""
+    return (
+        f"job {job} waits until nodes start again: the stack's output StartFleet has the command;"
+        f" slipway cancel {name} ends the job"
+    )
+
+
 def guard_stop(submission: Submission, environment: Mapping[str, str], last_start: datetime | None) -> tuple[str, bool]:
     """As `read_guard_stop`, in the environment of the user."""
     try:

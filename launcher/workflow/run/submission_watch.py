@@ -20,7 +20,7 @@ from launcher.records.run_folder import EVENTS, METRICS, RunFolder
 from launcher.records.submission import Submission
 from launcher.submit.jobs import Chunk, JobSource, UnreachableError
 from launcher.submit.kubernetes.words import CHECKED
-from launcher.workflow.cluster.guard_stop import last_seen
+from launcher.workflow.cluster.guard_stop import last_seen, waiting_text
 from launcher.workflow.history.attempts import ENDINGS, read_events, record_loss
 
 REQUEUE_S = 15.0
@@ -266,10 +266,7 @@ class RemoteWatch:
         if reason and jobs_wait:
             if reason != self.stop_reason:
                 self._notify_lines(f"the guard stopped the nodes: {reason}")
-                self.notify(
-                    f"job {self.job.job} waits until nodes start again: the stack's output StartFleet has the command;"
-                    " slipway cancel NAME ends the job"
-                )
+                self.notify(waiting_text(self.job.job, "NAME"))
             self.stop_reason = reason
         elif reason and self.source.cancel(self.job, only_pending=True):
             raise JobCancelledError(

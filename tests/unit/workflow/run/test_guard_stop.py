@@ -251,6 +251,26 @@ def test_reason_of_guard_is_one_text_in_report_status_and_json(tmp_path, reason)
         assert any("the guard stopped the nodes: 3 nodes in a row" in line for line in lines) is bool(reason)
 
 
+@pytest.mark.parametrize(
+    "reason, facts, told",
+    [
+        (REASON, WAITING, True),
+        ("", WAITING, False),
+        (REASON, None, False),
+        (REASON, replace(WAITING, state=JobState.RUNNING), False),
+    ],
+)
+def test_status_of_a_job_that_waits_after_a_stop_names_what_to_do(submission, reason, facts, told):
+    stopped = replace(report(RunStatus.RUNNING), guard_reason=reason)
+    shipped = replace(submission, work={"files": 1, "bytes": 5, "sha256": "0" * 64})
+    state = RunState(
+        name="tiny", run="r", status="running", submission=shipped, facts=facts, report=stopped, attempts=()
+    )
+    text = " ".join(line.strip() for line in status_page.page(state, 80))
+    advice = "job 7 waits until nodes start again: the stack's output StartFleet has the command; slipway cancel tiny"
+    assert (advice in text) is told
+
+
 def report(status):
     return replace(REPORT, name="tiny", status=status, scheduler="ec2", simulated=True, attempts=())
 
