@@ -74,7 +74,8 @@ def _end(meter: Meter) -> list[str]:
         return []
     low, mid, high = (spoken(hours * HOUR_S) for hours in (remaining.low, remaining.mid, remaining.high))
     span = words.between(low, high)
-    return [f"done in {mid}" + (f" ({span})" if span else "")]
+    waits = ", once the next attempt begins" if meter.waits else ""
+    return [f"done in {mid}" + (f" ({span})" if span else "") + waits]
 
 
 def _dollars(meter: Meter) -> list[str]:

@@ -70,6 +70,8 @@ class Meter:
     simulated: bool
     # For a run on spot.
     spot: SpotNow | None = None
+    # Its last attempt ended early, and no other has begun.
+    waits: bool = False
 
     @property
     def warnings(self) -> dict[str, str]:

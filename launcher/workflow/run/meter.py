@@ -17,7 +17,7 @@ from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.meter import Meter, SpotNow, Terms, meter
-from launcher.model.report import Attempt
+from launcher.model.report import Attempt, EndedBy
 from launcher.model.request import Budget
 from launcher.model.run_cost import NO_RATES
 from launcher.records.command_record import read_command
@@ -117,6 +117,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         now=now,
         simulated=simulated,
     )
+    reading = replace(reading, waits=ran[-1].ended_by not in (None, EndedBy.COMPLETED))
     # What a sandbox answers is no market's.
     return reading if environment is None or simulated else replace(reading, spot=spot_now(folder, environment))
 

@@ -86,6 +86,14 @@ def test_attempt_with_lost_node_counts_as_interruption(metered_run, ending, resu
     assert reading.interruptions == counted
 
 
+@pytest.mark.parametrize("ending, waits", [("spot-interruption", True), ("failure", True), ("completed", False)])
+def test_meter_of_a_waiting_job_counts_from_its_next_attempt(metered_run, ending, waits):
+    event = "completed" if ending == "completed" else "interrupted"
+    ended = EVENTS[1] | {"event": event, "attempt": 2, "ended_by": ending, "time": "2026-11-20T13:55:00Z"}
+    text = line(meter_of(metered_run(events=[*EVENTS, ended]), NOW), bar=False)
+    assert (", once the next attempt begins · " in text) is waits
+
+
 def test_meter_line_shows_all_values(metered_run):
     text = line(meter_of(metered_run(), NOW), bar=True)
     assert text.startswith("▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱ step 400 of 1,000 (40%) · ")
