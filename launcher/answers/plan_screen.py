@@ -143,7 +143,10 @@ def refused_title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str
     standing, prefix = priced.standing(ranks[0]), "cheaper, " if cheaper else ""
     if standing is Standing.OLD_PRICE:
         return f"{prefix}once prices are refreshed ({_ages([priced.candidates[rank - 1] for rank in ranks])})"
-    return f"{prefix}{'but ' if cheaper else ''}refused: {priced.row(ranks[0]).gate.reason}"
+    gate = priced.row(ranks[0]).gate
+    # Without a row that can be launched, the change that allows one is the answer.
+    change = f" ({gate.hint})" if gate.hint and not cheaper else ""
+    return f"{prefix}{'but ' if cheaper else ''}refused: {gate.reason}{change}"
 
 
 def _ages(candidates: Sequence[Candidate]) -> str:

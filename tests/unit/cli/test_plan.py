@@ -196,6 +196,23 @@ purchase: {option: on-demand}
 """
 
 
+LARGE_DATA = """
+slipway: 1
+name: data
+workload: {train: {model: llama-3.1-8b, method: lora, tokens_b: 0.05}}
+target: {kind: ec2, instance_type: g6e.xlarge, nodes: 1, region: us-east-1}
+run: {data: [{uri: "s3://own-data/x/", path: /scratch/x, gib: 5000}]}
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_screen_of_refused_rows_alone_names_what_allows_them(price_text, width):
+    lines = page(price_text(LARGE_DATA), width, everything=False)[1:]
+    text = " ".join(" ".join(lines).split())
+    assert "has 203 GiB free (read less data, set shard: true, stream it from S3 in the command, or use a type" in text
+    assert len(lines) <= 15
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_screen_of_one_row_shows_its_range_and_the_narrowing_action(price_text, width):
     priced_plan = price_text(ONE)
