@@ -56,10 +56,10 @@ def synthesise(app: App, account: str | None = None) -> int:
         if not named:
             _hold_back(app, path)
         assembly = app.synth()
-        for note in (image_note(plan, stacks, path, catalog.instance_types), removal_note(plan, stacks, path)):
-            if note is not None:
-                # The CLI (aws-cdk 2.1148.1) prints no annotations of level info.
-                print(output_line(note), file=sys.stderr)
+        # The CLI (aws-cdk 2.1148.1) prints no annotations of level info.
+        notes = (*image_note(plan, stacks, path, catalog.instance_types), *removal_note(plan, stacks, path))
+        for line in notes:
+            print(output_line(line), file=sys.stderr)
         _add_chart(assembly, path)
     except SlipwayError as refusal:
         print(refusal_text(refusal), file=sys.stderr)
