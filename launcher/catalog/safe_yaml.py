@@ -55,9 +55,19 @@ def loads(text: str) -> Any:
     return parse_yaml(text)[1]
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as a block of these lines, so that people can edit a command or a script."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
 def dumps(data: Any) -> str:
     """The text of a value, for a file that people read: keys in their order, short lists and mappings in one line."""
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None))
+    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None))
 
 
 def documents(text: str) -> list[Any]:

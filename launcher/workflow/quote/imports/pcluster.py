@@ -73,6 +73,9 @@ def _queues(imported: Imported, scheduling: Mapping[str, Any], catalog: Catalog)
     if not with_chips:
         named = ", ".join(dict.fromkeys(name for *_, name in pairs)) or "none"
         imported.lose(f"types {named}", "no accelerator type of the catalog is among them: set target.instance_type")
+        names = ", ".join(str(queue.get("Name")) for queue in scheduling.get("SlurmQueues") or ())
+        if names:
+            imported.lose(f"queues {names}", "set target.nodes, purchase.option and network for the type that you name")
         return
     queue, resource, name = with_chips[0]
     imported.put("target.instance_type", name)
@@ -114,7 +117,8 @@ def _types(resource: Mapping[str, Any]) -> list[str]:
 def _storage(imported: Imported, shared: Sequence[Mapping[str, Any]]) -> None:
     for storage in shared:
         settings = _section(storage.get("FsxLustreSettings"))
-        if storage.get("StorageType") == "FsxLustre" and settings.get("StorageCapacity"):
+        lustre = storage.get("StorageType") == "FsxLustre" and settings.get("StorageCapacity")
+        if lustre and imported.get("storage.lustre_gib") is None:
             imported.put("storage.lustre_gib", settings["StorageCapacity"])
             if settings.get("PerUnitStorageThroughput"):
                 imported.put("storage.lustre_mb_s_per_tib", settings["PerUnitStorageThroughput"])

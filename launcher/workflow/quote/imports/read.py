@@ -143,7 +143,9 @@ def _complete(imported: Imported, path: Path) -> None:
         imported.put("name", name_of(words) if words else plain_name(path.stem))
     if command is None:
         return
-    if imported.get("target.instance_type") is None and not any("instance_type" in text for text in imported.lost):
+    if imported.get("target.instance_type") is None and not any(
+        "set target.instance_type" in text for text in imported.lost
+    ):
         imported.lose("instance type", "the file names none: set target.instance_type")
     hours = imported.get("run.time_limit_h")
     imported.put("workload.train.hours", hours or ASSUMED_HOURS)

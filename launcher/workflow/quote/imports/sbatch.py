@@ -42,7 +42,7 @@ GIVEN = re.compile(r"\b(MASTER_ADDR|MASTER_PORT|NODE_RANK|RANK|WORLD_SIZE|SLURM_
 EXPORT = re.compile(r"export\s+([A-Za-z_]\w*)=(.*)")
 SETUP = re.compile(r"(module|source|\.|conda|mamba|spack|ulimit|set|cd)\s")
 LAUNCHERS = re.compile(r"(srun|mpirun|mpiexec)(\s|$)")
-WORD = re.compile(r"""\s*((?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|\$\([^()]*\)|`[^`]*`|[^\s"'\\])+)""")
+WORD = re.compile(r"""\s*((?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|[^\s"'\\])+)""")
 """A word of a shell's line as it is written, with its quotes."""
 PYXIS = {"container-image", "container-mounts", "container-name", "container-workdir", "container-env", "mpi"}
 """Options of srun with a value, beside those of sbatch."""
@@ -51,8 +51,14 @@ SRUN_LOST = {
     "container-workdir": "run.workdir is the folder of the job",
     "container-env": "run.env takes the variables of the job",
 }
-FLAGS = {"l", "u", "K", "k", "O", "E", "exclusive", "requeue"}
+FLAGS = {"l", "u", "K", "k", "O", "E", "v", "Q", "s", "X", "Z", "exclusive", "requeue"}
 """Options of srun without a value."""
+MPI = {"np", "host", "hostfile", "machinefile", "bind-to", "map-by", "rank-by", "ppn", "perhost"}
+"""Options of mpirun with a value, written with one dash or two."""
+OPENS = re.compile(r"(?:if|for|while|until|case|select)\s|function\s+\w|[\w-]+\s*\(\)")
+CLOSES = re.compile(r"(?:^|[\s;])(?:fi|done|esac|\})\s*(?:$|[;|<>&)])")
+"""The first and the last words of the blocks and functions of a shell."""
+HERE = re.compile(r"(?<!<)<<-?\s*[\"'\\]?(\w+)")
 VARIABLE = re.compile(r'"?\$\{?([A-Za-z_]\w*)(?:\[@\])?\}?"?')
 
 
@@ -61,8 +67,10 @@ def read_sbatch(text: str, catalog: Catalog) -> Imported:
     imported = Imported(kind="an sbatch script")
     options = dict(_options(text))
     _resources(imported, options, catalog)
-    if "time" in options and (hours := hours_of(options["time"])):
+    if hours := hours_of(options.get("time", "")):
         imported.put("run.time_limit_h", round(hours, 4))
+    elif options.get("time"):
+        imported.lose(f"#SBATCH --time {options['time']}", "run.time_limit_h takes hours")
     if "job-name" in options:
         imported.name(options["job-name"])
     _signal(imported, options.get("signal", ""))
@@ -104,22 +112,57 @@ def _words(line: str) -> list[str]:
 
 
 def _resources(imported: Imported, options: dict[str, str], catalog: Catalog) -> None:
-    nodes = options.get("nodes", "1").partition("-")[2] or options.get("nodes", "1")
-    count = int(nodes) if nodes.isdecimal() else 1
+    count = _nodes(imported, options)
     imported.put("target.nodes", count)
-    gpus = options.get("gpus-per-node") or options.get("gres", "").removeprefix("gpu:") or options.get("gpus", "")
-    if not gpus and options.get("gpus-per-task"):
-        kind, _, number = options["gpus-per-task"].rpartition(":")
-        tasks = options.get("ntasks-per-node", "1")
-        each = int(number) * int(tasks) if number.isdecimal() and tasks.isdecimal() else 0
-        gpus = f"{kind}:{each}"
-    kind, _, number = gpus.rpartition(":")
-    total = int(number) if number.isdecimal() else 0
-    each = total // count if "gpus" in options and "gpus-per-node" not in options and total else total
+    of_job = "gpus" in options and "gpus-per-node" not in options
+    gres = next((item for item in options.get("gres", "").split(",") if item.partition(":")[0] == "gpu"), "")
+    if options.get("gres") and options["gres"] != gres:
+        imported.lose(f"#SBATCH --gres={options['gres']}", "a plan has the accelerators of target.instance_type only")
+    if gpus := options.get("gpus-per-node") or gres.removeprefix("gpu") or options.get("gpus", ""):
+        kind, each = _gpus(gpus)
+    elif gpus := options.get("gpus-per-task", ""):
+        kind, each = _gpus(gpus)
+        each *= _number(options, "ntasks-per-node") or max(1, _number(options, "ntasks") // count)
+    elif gres:
+        kind, each = "", 1
+    else:
+        return
+    each = each // count if of_job and each else each
     if kind and each:
-        by_accelerator(imported, catalog, kind.split(":")[-1], each)
+        by_accelerator(imported, catalog, kind, each)
     elif each:
         imported.lose(f"{number_of(each, 'GPU')} a node", "the script names no kind of GPU: set target.instance_type")
+
+
+def _nodes(imported: Imported, options: dict[str, str]) -> int:
+    """The nodes of a job: --nodes, else the tasks by the tasks of a node."""
+    given = options.get("nodes", "")
+    least, _, most = given.partition("-")
+    nodes = most or least
+    tasks, each = _number(options, "ntasks"), _number(options, "ntasks-per-node")
+    if nodes.isdecimal() and int(nodes):
+        if most:
+            imported.assume("target.nodes", f"{most} of {given}")
+        return int(nodes)
+    if given:
+        imported.lose(f"#SBATCH --nodes {given}", "not a number: set target.nodes")
+    elif tasks and each:
+        return -(-tasks // each)
+    elif tasks > 1:
+        imported.lose(f"the nodes of {tasks} tasks", "Slurm chooses them by the size of a node: set target.nodes")
+    return 1
+
+
+def _number(options: dict[str, str], name: str) -> int:
+    text = options.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _gpus(text: str) -> tuple[str, int]:
+    """The kind and the number of h100:8, 8, or h100, which is one."""
+    words = [word for word in text.partition("(")[0].split(":") if word]
+    kind = next((word for word in words if not word.isdecimal()), "")
+    return kind, next((int(word) for word in reversed(words) if word.isdecimal()), 1)
 
 
 def _signal(imported: Imported, text: str) -> None:
@@ -138,20 +181,20 @@ def _body(imported: Imported, text: str) -> None:
     setup: list[str] = []
     command: list[str] = []
     joined = re.sub(r"\\\n\s*", " ", text)
-    for line in _lines(joined):
-        exported = EXPORT.fullmatch(line)
+    for line, alone in _lines(joined):
+        exported = EXPORT.fullmatch(line) if alone else None
         if exported and GIVEN.fullmatch(exported[1]):
             imported.lose(
                 exported[1], "Slipway sets SLIPWAY_MASTER_ADDR, SLIPWAY_MASTER_PORT, SLIPWAY_NODE_RANK, SLIPWAY_NODES"
             )
         elif exported and not re.search(r"[$`]", exported[2]):
             env[exported[1]] = next(iter(_words(exported[2].split(" #")[0])), "")
-        elif not command and (SETUP.match(line) or exported):
+        elif not command and alone and (SETUP.match(line) or exported):
             setup.append(line)
         else:
             command.append(_without_launcher(imported, line, joined))
     if env:
-        imported.put("run.env", env)
+        imported.put("run.env", {**env, **(imported.get("run.env") or {})})
     if setup:
         imported.put("run.setup", setup)
     if any(line.startswith("module ") for line in setup):
@@ -167,11 +210,22 @@ def _body(imported: Imported, text: str) -> None:
         )
 
 
-def _lines(joined: str) -> Iterator[str]:
-    """The lines of a script without comments."""
-    for line in joined.splitlines():
-        if line.strip() and not line.lstrip().startswith("#"):
-            yield line.strip()
+def _lines(joined: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a script without comments, and whether a line is outside blocks, functions and here-documents."""
+    depth, end = 0, ""
+    for raw in joined.splitlines():
+        line = raw.strip()
+        if end:
+            end = "" if line == end else end
+            yield raw, False
+            continue
+        if not line or line.startswith("#"):
+            continue
+        depth = max(0, depth + bool(OPENS.match(line)) - bool(CLOSES.search(line)))
+        here = HERE.search(line)
+        end = here[1] if here else ""
+        alone = not depth and not end and not CLOSES.search(line) and not raw[0].isspace()
+        yield (line if alone else raw.rstrip()), alone
 
 
 def _without_launcher(imported: Imported, line: str, script: str) -> str:
@@ -179,9 +233,11 @@ def _without_launcher(imported: Imported, line: str, script: str) -> str:
 
     The rest of the line stays as it is written: its variables and quotes are for the shell.
     """
-    if not LAUNCHERS.match(line):
+    indent = line[: len(line) - len(line.lstrip())]
+    if not LAUNCHERS.match(line.lstrip()):
         return line
     words = [(found[1], found.start(1)) for found in WORD.finditer(line)][1:]
+    mpi = not line.lstrip().startswith("srun")
     while words:
         word = words[0][0]
         variable = VARIABLE.fullmatch(word)
@@ -191,9 +247,14 @@ def _without_launcher(imported: Imported, line: str, script: str) -> str:
         words.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
         short = len(word) == 2 and name not in FLAGS  # noqa: PLR2004 - a dash and a letter; -n1 has its value
-        takes = given is None and not equals and (short or name in {*SHORT.values(), *PYXIS})
+        takes = given is None and not equals and (short or name in {*SHORT.values(), *PYXIS, *MPI})
         if takes and words and not words[0][0].startswith("-"):
             value = words.pop(0)[0]
+        if mpi and name == "x":
+            _mpi_variable(imported, value)
+        elif mpi and name in {"mca", "gmca"}:
+            imported.lose(f"mpirun --{name} {' '.join(word for word, _ in words[:2])}", "no key of a plan")
+            words = words[2:]
         if given is not None:
             name, value = "container-image", _image_in(given)
         if name == "container-image" and value:
@@ -202,7 +263,16 @@ def _without_launcher(imported: Imported, line: str, script: str) -> str:
             imported.lose(f"srun --{name} {value}", SRUN_LOST[name])
     launcher = line.split(None, 1)[0]
     imported.lose(launcher, "Slipway starts the command once on each node; torchrun starts a process for each GPU")
-    return line[words[0][1] :] if words else line
+    return indent + line[words[0][1] :] if words else line
+
+
+def _mpi_variable(imported: Imported, text: str) -> None:
+    """-x NAME=VALUE of mpirun: a variable of the job; one of the shell's own values is named."""
+    name, equals, value = text.partition("=")
+    if equals and not re.search(r"[$`]", value):
+        imported.put(f"run.env.{name}", value.strip("\"'"))
+    elif equals:
+        imported.lose(f"mpirun -x {text}", f"write `export {text}` before the command")
 
 
 def _options_in(name: str, script: str) -> str | None:

@@ -1,10 +1,11 @@
 """Reads tasks of SkyPilot and dstack."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from launcher.catalog.load import Catalog
-from launcher.workflow.quote.imports.imported import Imported, by_accelerator, hours_of
+from launcher.workflow.quote.imports.imported import Imported, accelerator_named, by_accelerator, hours_of
 
 SKY_LOST = {
     "file_mounts": "run.data downloads folders of S3, run.workdir uploads the job's folder",
@@ -75,6 +76,8 @@ def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
 def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
     infra = [part for part in str(resources.get("infra") or "").split("/") if part]
     cloud = str(resources.get("cloud") or (infra[0] if infra else "aws")).lower()
+    if infra[2:]:
+        imported.lose(f"zone {infra[2]}", RESOURCES_LOST["zone"])
     if cloud != "aws":
         imported.lose(f"cloud {cloud}", "Slipway deploys on AWS")
     elif region := resources.get("region") or (infra[1] if len(infra) > 1 and infra[1] != "*" else None):
@@ -95,14 +98,22 @@ def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Ca
 
 def _sky_accelerators(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
     accelerators = resources.get("accelerators")
-    chosen = next(iter(accelerators), None) if isinstance(accelerators, list | set) else accelerators
-    if isinstance(chosen, Mapping):
-        chosen = next((f"{name}:{count}" for name, count in chosen.items()), None)
-    if chosen and not resources.get("instance_type"):
-        name, _, count = str(chosen).partition(":")
-        by_accelerator(imported, catalog, name, int(float(count or 1)))
-    if isinstance(accelerators, list) and len(accelerators) > 1:
-        imported.lose("resources.accelerators", f"the first is taken; others: {', '.join(map(str, accelerators[1:]))}")
+    items = list(accelerators) if isinstance(accelerators, list | set) else [accelerators] if accelerators else []
+    choices = [
+        text
+        for item in items
+        for text in (
+            [f"{name}:{count or 1}" for name, count in item.items()] if isinstance(item, Mapping) else [str(item)]
+        )
+    ]
+    if choices and not resources.get("instance_type"):
+        name, _, count = choices[0].partition(":")
+        if re.fullmatch(r"\d*(?:\.\d+)?", count):
+            by_accelerator(imported, catalog, name, int(float(count or 1)))
+        else:
+            imported.lose(f"accelerators {choices[0]}", "the count is no number: set target.instance_type")
+    if choices[1:]:
+        imported.lose("resources.accelerators", f"the first is taken; others: {', '.join(choices[1:])}")
 
 
 def read_dstack(task: Mapping[str, Any], catalog: Catalog) -> Imported:
@@ -122,6 +133,7 @@ def read_dstack(task: Mapping[str, Any], catalog: Catalog) -> Imported:
         imported.put("run.command", "\n".join(commands))
         if any("DSTACK_" in line for line in commands):
             names = "DSTACK_NODE_RANK is SLIPWAY_NODE_RANK, DSTACK_NODES_NUM is SLIPWAY_NODES"
+            names += ", DSTACK_GPUS_PER_NODE is SLIPWAY_WORKERS_PER_NODE"
             imported.lose("DSTACK_ variables", f"{names}, DSTACK_MASTER_NODE_IP is SLIPWAY_MASTER_ADDR")
     if task.get("max_duration") and (hours := hours_of(str(task["max_duration"]))):
         imported.put("run.time_limit_h", hours)
@@ -152,16 +164,20 @@ def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Cata
         name, count = names[0] if isinstance(names, list) and names else names, gpu.get("count") or 1
         if isinstance(names, list) and len(names) > 1:
             imported.lose("resources.gpu.name", f"the first is taken; others: {', '.join(map(str, names[1:]))}")
+        memory = str(gpu.get("memory") or "")
         sizes = dict.fromkeys(("memory", "total_memory"), "target.instance_type has it")
         imported.lose_unread("resources.gpu.", gpu, {"name", "count", "vendor"}, sizes)
     else:
         parts = str(gpu or "").split(":")
-        name, count = parts[0], next((part for part in reversed(parts[1:]) if part.isdecimal()), 1)
+        name, count = parts[0], next((part for part in reversed(parts[1:]) if re.fullmatch(r"\d+(\.\.\d*)?", part)), 1)
+        memory = next((part for part in parts[1:] if "GB" in part), "")
     least, upto, _ = str(count).partition("..")
     if upto:
         imported.assume("resources.gpu.count", f"{least} of {count}")
     if name and not str(name)[0].isdigit() and least.isdecimal():
-        by_accelerator(imported, catalog, str(name), int(least))
+        sized = f"{name}-{memory.partition('..')[0]}"
+        known = memory and accelerator_named(sized, catalog.accelerators)
+        by_accelerator(imported, catalog, sized if known else str(name), int(least))
     elif gpu:
         imported.lose(f"resources.gpu {gpu}", "it names no kind of accelerator: set target.instance_type")
     policy = task.get("spot_policy")

@@ -102,8 +102,7 @@ def _role(imported: Imported, role: Mapping[str, ast.expr | None], names: Mappin
         imported.put("run.command", words)
     replicas = _value(role.get("num_replicas"), names)
     imported.put("target.nodes", replicas if isinstance(replicas, int) else 1)
-    image = _text(role.get("image"), names)
-    if image:
+    if image := _text(role.get("image"), names):
         imported.put("run.image", image)
     env = role.get("env")
     if isinstance(env, ast.Dict):
@@ -114,8 +113,29 @@ def _role(imported: Imported, role: Mapping[str, ast.expr | None], names: Mappin
         imported.put("run.retries", retries)
     _resource(imported, role.get("resource"), names, catalog)
     imported.put("purchase.option", "on-demand")
-    for key in set(role) - KNOWN:
+    _lose_unknown(imported, role, names)
+    for key in sorted(set(role) - KNOWN):
         imported.lose(key, "no key of a plan")
+
+
+def _lose_unknown(imported: Imported, role: Mapping[str, ast.expr | None], names: Mapping[str, Any]) -> None:
+    """Name the values of a role that its file does not have; a parameter without default is named once, elsewhere."""
+    nodes = [(key, role.get(key)) for key in ("entrypoint", "num_replicas", "image", "max_retries")]
+    for key, form in (("args", ast.List), ("env", ast.Dict)):
+        node = role.get(key)
+        if isinstance(node, ast.Dict):
+            nodes += [
+                (f"{key} {item and ast.unparse(item)}", value)
+                for item, value in zip(node.keys, node.values, strict=True)
+            ]
+        elif not isinstance(node, form):
+            nodes.append((key, node))
+    for key, node in nodes:
+        parameter = isinstance(node, ast.Name) and node.id in names
+        if node is not None and not parameter and _text(node, names) is None:
+            imported.lose(f"{key} {ast.unparse(node)}", "its value is known only at a run")
+    if role.get("min_replicas") is not None:
+        imported.lose("min_replicas", "target.nodes takes a range for an elastic job")
 
 
 def _resource(imported: Imported, node: ast.expr | None, names: Mapping[str, Any], catalog: Catalog) -> None:
@@ -135,7 +155,11 @@ def _resource(imported: Imported, node: ast.expr | None, names: Mapping[str, Any
             imported.put("target.instance_type", found)
         else:
             imported.lose(f"resource {named}", "no instance type of the catalog: set target.instance_type")
-    elif words.get("gpu"):
+        return
+    sizes = ", ".join(f"{key} {words[key]}" for key in ("cpu", "memMB") if words.get(key))
+    if sizes:
+        imported.lose(f"resource {sizes}", "target.instance_type has it")
+    if words.get("gpu"):
         imported.lose(f"{words['gpu']} GPUs", "the component names no kind of GPU: set target.instance_type")
 
 

@@ -394,3 +394,116 @@ def test_init_from_file_writes_plan_and_prints_losses(tmp_path, monkeypatch, sli
     assert "assumed: workload.train.hours: 36" in err
     assert slipway("plan", "plan.yaml").code == 0
     assert Path("plan.yaml").read_text(encoding="utf-8").startswith("# From an sbatch script, job.sh.\n# Lost:\n")
+
+
+@pytest.mark.parametrize(
+    "options,nodes,lost",
+    [
+        ("-n 384 --gpus-per-node=8", 1, "the nodes of 384 tasks"),
+        ("-n 16 --ntasks-per-node=4 --gres=gpu:a100:8", 4, None),
+        ("--nodes=$COUNT", 1, "#SBATCH --nodes $COUNT"),
+        ("-N 2 --gres=gpu", 2, "1 GPU a node"),
+        ("-N 2 -n 16 --gpus-per-task=1", 2, "8 GPUs a node"),
+        ("-N 2 --gres=gpu:v100", 2, "v100:1"),
+        ("-N 2 --gres=nvme:1,gpu:a100:8(S:0-1)", 2, "--gres=nvme:1,gpu:a100:8(S:0-1)"),
+        ("-N 2 --time=$LIMIT", 2, "#SBATCH --time $LIMIT"),
+    ],
+)
+def test_nodes_gpus_and_limit_of_a_script_are_read_or_named(tmp_path, options, nodes, lost):
+    imported, request = read(tmp_path, "job.sbatch", f"#!/bin/sh\n#SBATCH {options}\npython train.py\n")
+    assert request.target.nodes.minimum == nodes
+    assert lost is None or lost in "\n".join(imported.lost)
+    assert "a100" not in options or request.target.instance_type == ("p4d.24xlarge",)
+
+
+def test_blocks_and_here_documents_of_a_script_stay_as_written(tmp_path):
+    body = """python - <<'EOF' > conf.py
+if True:
+    # a comment of the document
+    export = 1
+EOF
+if [ -n "$FAST" ]; then
+    export NCCL_DEBUG=WARN
+fi
+setup() {
+export MASTER_ADDR=localhost
+}
+for run in 1 2; do
+  srun -v torchrun x.py
+done"""
+    imported, _ = read(tmp_path, "job.sbatch", f"#!/bin/sh\n#SBATCH -N 2\nexport LR=1\n{body}\n")
+    assert imported.get("run.command") == body.replace("srun -v ", "")
+    assert imported.get("run.env") == {"LR": "1"}
+
+
+def test_mpirun_is_taken_with_its_options_and_variables(tmp_path):
+    line = (
+        "mpirun -n $((8 * SLURM_JOB_NUM_NODES)) -N 8 -x NCCL_DEBUG=INFO -x PATH=$HOME/bin --mca pml ^ucx --bind-to none"
+    )
+    imported, request = read(tmp_path, "job.sbatch", f"#!/bin/sh\n#SBATCH -N 2\n{line} ${{BIN}} -b 8\n")
+    assert imported.get("run.command") == "${BIN} -b 8"
+    assert request.run.env == {"NCCL_DEBUG": "INFO"}
+    lost = "\n".join(imported.lost)
+    assert "mpirun -x PATH=$HOME/bin" in lost
+    assert "mpirun --mca pml ^ucx" in lost
+
+
+def test_command_of_several_lines_is_written_as_these_lines(tmp_path):
+    path = tmp_path / "task.yaml"
+    path.write_text(SKY.replace("  torchrun", "  if true; then\n    cd src\n  fi\n  torchrun"), encoding="utf-8")
+    text = plan_text(import_file(path, load()), path)
+    assert "  command: |-\n    if true; then\n      cd src\n    fi\n    torchrun --nnodes" in text
+
+
+@pytest.mark.parametrize(
+    "gpu,instance_type",
+    [
+        ("A100:80GB:8", "p4de.24xlarge"),
+        ("{name: A100, memory: 80GB.., count: 8}", "p4de.24xlarge"),
+        ("A100:40GB:8", "p4d.24xlarge"),
+        ("H100:8..", "p5.48xlarge"),
+    ],
+)
+def test_memory_and_count_of_a_dstack_gpu_choose_the_type(tmp_path, gpu, instance_type):
+    text = f"type: task\ncommands: [x]\nresources: {{gpu: '{gpu}'}}\n".replace("'{", "{").replace("}'", "}")
+    assert read(tmp_path, "t.dstack.yml", text)[1].target.instance_type == (instance_type,)
+
+
+@pytest.mark.parametrize(
+    "resources,lost",
+    [
+        ("{accelerators: {A100: 8, H100: 8}}", "others: H100:8"),
+        ("{accelerators: 'A100:8+'}", "accelerators A100:8+"),
+        ("{infra: aws/us-west-2/us-west-2b, accelerators: 'A100:8'}", "zone us-west-2b"),
+        ("{disk_size: 200}", "instance type"),
+    ],
+)
+def test_resources_of_a_skypilot_task_are_read_or_named(tmp_path, resources, lost):
+    imported, _ = read(tmp_path, "task.yaml", f"resources: {resources}\nrun: python x.py\n")
+    assert lost in "\n".join(imported.lost)
+
+
+def test_values_of_a_torchx_role_that_are_known_at_a_run_are_named(tmp_path):
+    text = """import torchx.specs as specs
+def ddp(script: str, j: str = "2x8") -> specs.AppDef:
+    env = {}
+    env["A"] = j
+    nodes = int(j[0])
+    return specs.AppDef(name="ddp", roles=[specs.Role(
+        name="t", image=script, entrypoint="bash", args=list(script), num_replicas=int(nodes), min_replicas=1,
+        env={"B": find(j)}, max_retries=retries(), resource=specs.resource(cpu=4, gpu=8, memMB=1024))])
+"""
+    imported, _ = read(tmp_path, "component.py", text)
+    lost = "\n".join(imported.lost)
+    named = ("args list(script)", "num_replicas int(nodes)", "min_replicas", "env 'B'", "max_retries", "memMB 1024")
+    for word in (*named, "parameter script", "8 GPUs"):
+        assert word in lost
+
+
+def test_queues_of_a_template_and_a_second_file_system_are_named(tmp_path):
+    text = PCLUSTER.replace("p4d.24xlarge", "$INSTANCE")
+    assert "queues cpu, gpu" in "\n".join(read(tmp_path, "config.yaml", text)[0].lost)
+    again = "  - {Name: two, StorageType: FsxLustre, FsxLustreSettings: {StorageCapacity: 1200}}\n"
+    imported, request = read(tmp_path, "config.yaml", PCLUSTER.replace("SharedStorage:\n", "SharedStorage:\n" + again))
+    assert request.storage.lustre_gib == 1200
+    assert "SharedStorage fast (FsxLustre)" in "\n".join(imported.lost)
