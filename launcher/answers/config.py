@@ -49,12 +49,18 @@ def page(resolved: ResolvedPlan, width: int, *, everything: bool) -> list[str]:
     """The layers, and a table of keys with their values and origins."""
     columns: list[Column[Row]] = [
         Column("key", lambda row: row[0]),
-        Column("value", lambda row: text_of(row[1])),
-        Column("from", lambda row: row[2], shrinks=True),
+        Column("value", lambda row: text_of(row[1]), shrinks=True),
+        Column("from", lambda row: _layer(row[2])),
     ]
     layers = " < ".join(resolved.files)
     rows = _shown_rows(resolved, everything=everything)
     return ["", *wrapped(f"  {layers}", width), "", *render(columns, rows, width)]
+
+
+def _layer(origin: str) -> str:
+    """An origin without the path of its file: the line above the table has it."""
+    name, file, _ = origin.partition(" file ")
+    return f"{name}{file.rstrip()}"
 
 
 def text_of(value: Any) -> str:

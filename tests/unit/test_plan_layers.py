@@ -400,6 +400,16 @@ class TestCommands:
         assert "abc" not in out
         assert "target.az_id" not in origins
 
+    def test_config_show_has_whole_origins_in_80_columns(self, home, slipway, monkeypatch):
+        write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
+        monkeypatch.setenv("COLUMNS", "80")
+        code, out, _ = slipway("config", "show", "plan.yaml", "--set", f"run.command={'python train.py ' * 8}")
+        assert code == 0
+        assert any(line.split() == ["target.region", "us-east-1", "project", "file"] for line in out.splitlines())
+        (command,) = (line for line in out.splitlines() if line.lstrip().startswith("run.command"))
+        assert command.endswith(" --set")
+        assert len(command) <= 80
+
     def test_quote_shows_values_from_outside_the_plan_and_repeats_the_settings(self, home, slipway):
         write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
         code, out, err = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--env", "A=1")
