@@ -83,6 +83,13 @@ def job_calls(store, plan):
         yield action, own, {}
     yield "s3:PutObjectTagging", own, {f"RequestObjectTag/{STORE_TAG}": SUPERSEDED}
     yield "s3:PutObject", f"{store}/jobs/.guard/{UUID}/trouble/x.json", {}
+    # The agent reads an earlier attempt's heartbeat, and lists it if S3 denies it (launcher/agent/store/heartbeat.py).
+    for action in ("s3:PutObject", "s3:GetObject"):
+        yield action, f"{store}/jobs/.guard/{UUID}/trouble/running/run-0.json", {}
+    yield "s3:ListBucket", store, {"prefix": f"jobs/.guard/{UUID}/trouble/running/run-0.json"}
+    for key in (f".guard/{UUID}/told/guard-stop.json", f".budget/{UUID}/100.json"):
+        yield "s3:GetObject", f"{store}/jobs/{key}", {}
+        yield "s3:ListBucket", store, {"prefix": f"jobs/{key}"}
     yield "secretsmanager:GetSecretValue", SECRET, {}
     yield "ssm:GetParameter", PARAMETER, {}
     for action in ("kms:Decrypt", "kms:GenerateDataKey"):

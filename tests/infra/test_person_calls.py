@@ -21,6 +21,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.request import OWN_QUALIFIER
 from launcher.submit import session
+from launcher.targets.ec2.files import log_group
 from launcher.workflow.cluster.readback.training import GRANTING
 from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 from tests.checks import some
@@ -28,6 +29,7 @@ from tests.infra.caused_calls import caused
 from tests.infra.guarded_plans import BOUNDARY, ENDPOINTS, KINDS, RATE, guarded_plan
 from tests.infra.iam import ACCOUNT, allows, fits, formats
 from tests.infra.named_roles import ROLES
+from tests.infra.printed_commands import printed_commands
 from tests.infra.role_policies import Stack, roles
 from tests.launcher_calls import AWS, FREE, RENAMED, calls
 
@@ -38,6 +40,7 @@ UNLIMITED = {
     *("cloudformation:DescribeStackEvents", "cloudformation:DescribeStacks", "cloudformation:GetTemplate"),
     *("cloudformation:ListExports", "cloudformation:ListImports", "cloudformation:ListStackResources"),
     *("cloudwatch:DescribeAlarms", "cloudwatch:GetDashboard", "cloudwatch:GetMetricStatistics", "ecr:DescribeImages"),
+    *("ec2:GetEbsDefaultKmsKeyId", "ec2:GetSpotPlacementScores"),
     *("eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribeNodegroup", "eks:ListAssociatedAccessPolicies"),
     *("eks:ListClusters", "eks:ListPodIdentityAssociations", "elasticloadbalancing:DescribeLoadBalancers"),
     *("elasticloadbalancing:DescribeTags", "events:DescribeRule", "events:ListTargetsByRule"),
@@ -50,9 +53,9 @@ UNLIMITED = {
     *("sagemaker:DescribeTrainingPlan", "sagemaker:ListClusterNodes", "sagemaker:SearchTrainingPlanOfferings"),
     *("savingsplans:DescribeSavingsPlansOfferingRates", "servicequotas:ListAWSDefaultServiceQuotas"),
     *("servicequotas:ListServiceQuotas", "sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
-    *("ssm:GetCommandInvocation", "sts:GetCallerIdentity"),
+    *("ssm:DescribeInstanceInformation", "ssm:GetCommandInvocation", "sts:GetCallerIdentity"),
 }
-"""Reads that the policies allow on every resource; so are all of EC2's and of the pricing calculator."""
+"""Calls that the policies allow on every resource; so are EC2's descriptions and the pricing calculator's calls."""
 ON_STORE = {
     *("s3:GetBucketLogging", "s3:GetBucketPolicy", "s3:GetBucketPublicAccessBlock", "s3:GetEncryptionConfiguration"),
     *("s3:GetLifecycleConfiguration", "s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:ListBucketVersions"),
@@ -62,6 +65,25 @@ ON_OBJECTS = {
     *("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:PutObject"),
     "s3:PutObjectTagging",
 }
+ADMINISTRATOR = {
+    *("account enable-region", "ce update-cost-allocation-tags-status", "bcm-data-exports create-export"),
+    *("budgets create-budget", "ec2 modify-ebs-default-kms-key-id", "ec2 reset-ebs-default-kms-key-id"),
+    *("ec2 authorize-security-group", "ec2 modify-subnet-attribute", "eks associate-access-policy"),
+    *("eks create-access-entry", "eks create-pod-identity-association", "iam attach-role-policy"),
+    *("iam create-policy", "iam create-policy-version", "iam create-role", "iam create-service-linked-role"),
+    *("kms cancel-key-deletion", "kms enable-key", "kms list-keys", "logs put-retention-policy"),
+    *("service-quotas request-service-quota-increase",),
+    # Of what a cluster's controllers created: no policy of Slipway's allows deletions in the account by these tags.
+    *("ec2 delete-network-interface", "ec2 delete-security-group", "ec2 delete-volume"),
+    *("elb delete-load-balancer", "elbv2 delete-load-balancer"),
+}
+"""Printed commands that change the account itself."""
+PURCHASES = {
+    *("ec2 describe-reserved-instances-offerings", "ec2 purchase-reserved-instances-offering"),
+    *("ec2 purchase-capacity-block", "ec2 purchase-capacity-block-extension", "sagemaker create-training-plan"),
+    *("savingsplans create-savings-plan", "savingsplans describe-savings-plans-offerings"),
+}
+"""Printed commands that buy capacity or find an offering."""
 
 
 LOGINS = {"ec2": "node", "pcs": "login"}
@@ -97,6 +119,12 @@ def entered(kind, place, cluster):
     else:
         return
     yield from sessions(place, instance, context)
+    yield "ec2:GetConsoleOutput", instance, {"ResourceTag/slipway_cluster": cluster}
+    if kind == "eks":
+        nodes = {"ResourceTag/eks_cluster-name": f"slipway-{cluster}"}
+        yield from ((f"ec2:{call}", instance, nodes) for call in ("RebootInstances", "TerminateInstances"))
+    if kind == "pcs":
+        yield "ec2:TerminateInstances", instance, {"ResourceTag/slipway_machine": "node"}
     if kind != "eks":
         yield "ssm:SendCommand", instance, context
         yield "ssm:SendCommand", document(place, "AWS-RunShellScript"), {}
@@ -124,6 +152,8 @@ def of_parallelcluster(own):
     table = f"arn:aws:dynamodb:{own.place}:table/parallelcluster-{own.name}"
     for call in ("GetItem", "UpdateItem"):
         yield f"dynamodb:{call}", table, {"LeadingKeys": ["COMPUTE_FLEET"]}
+    head = {"ResourceTag/parallelcluster_cluster-name": own.name}
+    yield "ec2-instance-connect:SendSSHPublicKey", f"arn:aws:ec2:{own.place}:instance/i-1", head
 
 
 def of_ec2(own):
@@ -132,6 +162,8 @@ def of_ec2(own):
         yield f"autoscaling:{call}", "*", {}
     for call in ("CreateOrUpdateTags", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup"):
         yield f"autoscaling:{call}", group, {}
+    log = f"arn:aws:logs:{own.place}:log-group:{log_group(own.plan)}"
+    yield from (("logs:FilterLogEvents", f"{log}{end}", {}) for end in ("", ":*"))
     for image in ("deeplearning/ami", "neuron/dlami"):
         yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/{image}/x", {}
 
@@ -147,6 +179,9 @@ def of_hyperpod(own):
     with_update = ("BatchDeleteClusterNodes", "UpdateClusterSoftware")
     for call in (*calls, *with_update, "StartClusterHealthCheck"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
+    yield "sagemaker:ListClusterEvents", f"arn:aws:sagemaker:{own.place}:cluster/abc123", {}
+    log = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/Clusters/{own.name}/abc123"
+    yield from (("logs:FilterLogEvents", f"{log}{end}", {}) for end in ("", ":*"))
     for group in training_groups(own.stacks[-1]):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}
 
@@ -186,6 +221,9 @@ def of_endpoints(own):
     yield "sagemaker:InvokeEndpoint", f"arn:aws:sagemaker:{own.place}:inference-component/{own.name}", {}
     log = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/Endpoints/{own.name}"
     yield "logs:DescribeLogStreams", log, {}
+    for kind in ("Endpoints", "InferenceComponents"):
+        group = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/{kind}/{own.name}"
+        yield from (("logs:FilterLogEvents", f"{group}{end}", {}) for end in ("", ":*"))
     yield "logs:GetLogEvents", f"{log}:log-stream:x", {}
     yield "sagemaker:CallWithBearerToken", "*", {}
 
@@ -356,6 +394,26 @@ def test_call_tables_list_every_launcher_call(synthesised, catalog):
         every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, "r:1", plan.cluster_name)]
         listed |= {action for action, _, _ in every}
     called = {RENAMED.get(call, call) for path in sorted(AWS.glob("*.py")) for call in calls(path)} - {None}
-    rest = {call for call in called - listed if not call.startswith(("ec2:", "bcm-pricing-calculator:"))}
+    rest = {call for call in called - listed if not call.startswith(("ec2:Describe", "bcm-pricing-calculator:"))}
     # The document of logged sessions, which the reference lists under ssm:StartSession's documents.
     assert rest == {"ssm:GetDocument"}
+
+
+def test_call_tables_list_every_printed_command(synthesised, catalog):
+    """A command line that a user of a kind reads is allowed to the user, or an administrator's, or a purchase."""
+    tables = {}
+    for kind in KINDS:
+        assembly = synthesised(guarded_plan(kind, catalog, None), **RATE)
+        stacks, plan = stacks_of(assembly), assembly.plan
+        place = f"{plan.place.region}:{ACCOUNT}"
+        every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, place, plan.cluster_name)]
+        tables[kind] = {action for action, _, _ in every} | UNLIMITED
+    others = set().union(*tables.values())
+    unlisted = [
+        (path, words, kind)
+        for path, kinds, words, action in some(printed_commands())
+        if words not in ADMINISTRATOR | PURCHASES and not action.startswith("ec2:Describe")
+        for kind in kinds or (None,)
+        if action not in tables.get(kind, others)
+    ]
+    assert unlisted == []
