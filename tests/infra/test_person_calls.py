@@ -10,6 +10,7 @@ guide). CloudFormation removes stacks with the role that made them (its user gui
 """
 
 import json
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import pytest
 
 from launcher import plan_file
 from launcher.aws import bootstrap
+from launcher.catalog.assets import root
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.request import OWN_QUALIFIER
@@ -84,6 +86,14 @@ PURCHASES = {
     *("savingsplans create-savings-plan", "savingsplans describe-savings-plans-offerings"),
 }
 """Printed commands that buy capacity or find an offering."""
+LOG_READERS = {
+    "cluster/endpoint.py": tuple(ENDPOINTS),
+    "cluster/hyperpod_nodes.py": ("hyperpod-slurm", "hyperpod-eks"),
+    "cluster/instance_jobs.py": ("ec2",),
+    "deploy/failed_logs.py": ("hyperpod-slurm", "hyperpod-eks", *ENDPOINTS),
+}
+"""The modules of launcher/workflow that read lines of log groups, with the kinds whose groups they read."""
+_READS_LOG = re.compile(r"\b(?:log_groups\.(?:last_lines|newest_lines)|trouble_line)\(")
 
 
 LOGINS = {"ec2": "node", "pcs": "login"}
@@ -148,6 +158,14 @@ class Own(NamedTuple):
         return role.arn
 
 
+def log_calls(own, group):
+    """The calls that read a log group: the launcher's, and those of `aws logs tail`."""
+    log = f"arn:aws:logs:{own.place}:log-group:{group}"
+    for call in ("DescribeLogStreams", "FilterLogEvents"):
+        yield from ((f"logs:{call}", f"{log}{end}", {}) for end in ("", ":*"))
+    yield "logs:GetLogEvents", f"{log}:log-stream:x", {}
+
+
 def of_parallelcluster(own):
     table = f"arn:aws:dynamodb:{own.place}:table/parallelcluster-{own.name}"
     for call in ("GetItem", "UpdateItem"):
@@ -162,8 +180,7 @@ def of_ec2(own):
         yield f"autoscaling:{call}", "*", {}
     for call in ("CreateOrUpdateTags", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup"):
         yield f"autoscaling:{call}", group, {}
-    log = f"arn:aws:logs:{own.place}:log-group:{log_group(own.plan)}"
-    yield from (("logs:FilterLogEvents", f"{log}{end}", {}) for end in ("", ":*"))
+    yield from log_calls(own, log_group(own.plan))
     for image in ("deeplearning/ami", "neuron/dlami"):
         yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/{image}/x", {}
 
@@ -180,8 +197,7 @@ def of_hyperpod(own):
     for call in (*calls, *with_update, "StartClusterHealthCheck"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
     yield "sagemaker:ListClusterEvents", f"arn:aws:sagemaker:{own.place}:cluster/abc123", {}
-    log = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/Clusters/{own.name}/abc123"
-    yield from (("logs:FilterLogEvents", f"{log}{end}", {}) for end in ("", ":*"))
+    yield from log_calls(own, f"/aws/sagemaker/Clusters/{own.name}/abc123")
     for group in training_groups(own.stacks[-1]):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}
 
@@ -219,12 +235,8 @@ def of_endpoints(own):
     for call in ("InvokeEndpoint", "InvokeEndpointAsync"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:endpoint/{own.name}", {}
     yield "sagemaker:InvokeEndpoint", f"arn:aws:sagemaker:{own.place}:inference-component/{own.name}", {}
-    log = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/Endpoints/{own.name}"
-    yield "logs:DescribeLogStreams", log, {}
     for kind in ("Endpoints", "InferenceComponents"):
-        group = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/{kind}/{own.name}"
-        yield from (("logs:FilterLogEvents", f"{group}{end}", {}) for end in ("", ":*"))
-    yield "logs:GetLogEvents", f"{log}:log-stream:x", {}
+        yield from log_calls(own, f"/aws/sagemaker/{kind}/{own.name}")
     yield "sagemaker:CallWithBearerToken", "*", {}
 
 
@@ -385,29 +397,42 @@ def test_too_many_hyperpod_clusters_for_policy_refused():
     assert "name fewer HyperPod clusters" in str(refused.value.hint)
 
 
-def test_call_tables_list_every_launcher_call(synthesised, catalog):
-    """A call that is added to launcher/aws gets its resource here."""
-    listed = UNLIMITED | ON_STORE | ON_OBJECTS | GRANTING
+@pytest.fixture(scope="module")
+def tables(synthesised, catalog):
+    """The actions of the requests for each kind."""
+    actions = {}
     for kind in KINDS:
         assembly = synthesised(guarded_plan(kind, catalog, None), **RATE)
         stacks, plan = stacks_of(assembly), assembly.plan
-        every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, "r:1", plan.cluster_name)]
-        listed |= {action for action, _, _ in every}
+        place = f"{plan.place.region}:{ACCOUNT}"
+        every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, place, plan.cluster_name)]
+        actions[kind] = {action for action, _, _ in every} | UNLIMITED
+    return actions
+
+
+def test_call_tables_list_every_launcher_call(tables):
+    """A call that is added to launcher/aws gets its resource here."""
+    listed = set().union(ON_STORE, ON_OBJECTS, GRANTING, *tables.values())
     called = {RENAMED.get(call, call) for path in sorted(AWS.glob("*.py")) for call in calls(path)} - {None}
     rest = {call for call in called - listed if not call.startswith(("ec2:Describe", "bcm-pricing-calculator:"))}
     # The document of logged sessions, which the reference lists under ssm:StartSession's documents.
     assert rest == {"ssm:GetDocument"}
 
 
-def test_call_tables_list_every_printed_command(synthesised, catalog):
+def test_call_tables_list_reads_of_logs_for_every_kind_whose_log_is_read(tables):
+    folder = root() / "launcher/workflow"
+    readers = {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*.py")
+        if _READS_LOG.search(path.read_text(encoding="utf-8"))
+    }
+    assert readers == set(LOG_READERS)
+    for kinds in LOG_READERS.values():
+        assert all({"logs:DescribeLogStreams", "logs:GetLogEvents"} <= tables[kind] for kind in kinds)
+
+
+def test_call_tables_list_every_printed_command(tables):
     """A command line that a user of a kind reads is allowed to the user, or an administrator's, or a purchase."""
-    tables = {}
-    for kind in KINDS:
-        assembly = synthesised(guarded_plan(kind, catalog, None), **RATE)
-        stacks, plan = stacks_of(assembly), assembly.plan
-        place = f"{plan.place.region}:{ACCOUNT}"
-        every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, place, plan.cluster_name)]
-        tables[kind] = {action for action, _, _ in every} | UNLIMITED
     others = set().union(*tables.values())
     unlisted = [
         (path, words, kind)
