@@ -122,6 +122,11 @@ def _storage(imported: Imported, shared: Sequence[Mapping[str, Any]]) -> None:
             imported.put("storage.lustre_gib", settings["StorageCapacity"])
             if settings.get("PerUnitStorageThroughput"):
                 imported.put("storage.lustre_mb_s_per_tib", settings["PerUnitStorageThroughput"])
+            deployment = settings.get("DeploymentType")
+            if deployment not in (None, "PERSISTENT_2"):
+                imported.lose(
+                    f"SharedStorage {storage.get('Name')}: DeploymentType {deployment}", "Slipway makes PERSISTENT_2"
+                )
             why = "run.data downloads folders of S3; the file system begins empty"
             linked = dict.fromkeys(("ImportPath", "ExportPath", "DataRepositoryAssociations", "AutoImportPolicy"), why)
             imported.lose_unread(f"SharedStorage {storage.get('Name')}: ", settings, LUSTRE_READ, linked)

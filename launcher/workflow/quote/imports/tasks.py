@@ -65,7 +65,7 @@ def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
     command = str(task.get("run") or "").strip()
     if command:
         imported.put("run.command", command)
-        if "SKYPILOT_" in command:
+        if "SKYPILOT_" in f"{command}{task.get('setup')}":
             names = "SKYPILOT_NODE_RANK is SLIPWAY_NODE_RANK, SKYPILOT_NUM_NODES is SLIPWAY_NODES"
             names += ", SKYPILOT_NUM_GPUS_PER_NODE is SLIPWAY_WORKERS_PER_NODE"
             imported.lose("SKYPILOT_ variables", f"{names}, the first of SKYPILOT_NODE_IPS is SLIPWAY_MASTER_ADDR")

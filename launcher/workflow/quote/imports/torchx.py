@@ -14,7 +14,7 @@ KNOWN = {"name", "image", "entrypoint", "args", "num_replicas", "resource", "env
 def read_torchx(text: str, catalog: Catalog) -> Imported:
     """The plan of the first role of a component's AppDef."""
     imported = Imported(kind="a torchx component")
-    function, app = _component(text)
+    (function, app), *others = _components(text)
     names = _defaults(function)
     words = {key.arg: key.value for key in app.keywords if key.arg}
     imported.name(_text(words.get("name"), names) or function.name)
@@ -30,21 +30,28 @@ def read_torchx(text: str, catalog: Catalog) -> Imported:
         imported.lose("the number of roles", "known only at a run: the plan has the command of one")
     elif len(calls) > 1:
         imported.lose(f"{len(calls) - 1} more roles", "a plan has one command")
+    if others:
+        named = ", ".join(other.name for other, _ in others)
+        imported.lose(f"components {named}", f"the plan is that of {function.name}: give each a file of its own")
     for parameter, value in names.items():
         if value is None:
             imported.lose(f"parameter {parameter}", "it has no default: its value is not in the plan")
     return imported
 
 
-def _component(text: str) -> tuple[ast.FunctionDef, ast.Call]:
+def _components(text: str) -> list[tuple[ast.FunctionDef, ast.Call]]:
+    """The functions that return an AppDef, each with its first."""
     try:
         tree = ast.parse(text)
     except SyntaxError as problem:
         raise UnreadableInputError(f"the component is not valid Python: {problem}") from problem
+    components: dict[ast.FunctionDef, ast.Call] = {}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and _called(node.func) == "AppDef":
-                return function, node
+                components.setdefault(function, node)
+    if components:
+        return list(components.items())
     raise UnreadableInputError("no function of the file returns an AppDef", hint="name a file with a torchx component")
 
 

@@ -507,3 +507,22 @@ def test_queues_of_a_template_and_a_second_file_system_are_named(tmp_path):
     imported, request = read(tmp_path, "config.yaml", PCLUSTER.replace("SharedStorage:\n", "SharedStorage:\n" + again))
     assert request.storage.lustre_gib == 1200
     assert "SharedStorage fast (FsxLustre)" in "\n".join(imported.lost)
+
+
+def test_further_components_of_a_torchx_file_are_named(tmp_path):
+    imported, request = read(tmp_path, "component.py", TORCHX + TORCHX.replace("def trainer(", "def evaluator("))
+    assert request.name == "ddp-trainer"
+    assert "components evaluator" in "\n".join(imported.lost)
+    assert "components" not in "\n".join(read(tmp_path, "component.py", TORCHX)[0].lost)
+
+
+def test_other_deployment_of_a_lustre_file_system_is_named(tmp_path):
+    scratch = PCLUSTER.replace("StorageCapacity: 4800", "StorageCapacity: 4800, DeploymentType: SCRATCH_2")
+    assert "DeploymentType SCRATCH_2" in "\n".join(read(tmp_path, "config.yaml", scratch)[0].lost)
+    usual = scratch.replace("SCRATCH_2", "PERSISTENT_2")
+    assert "DeploymentType" not in "\n".join(read(tmp_path, "config.yaml", usual)[0].lost)
+
+
+def test_skypilot_variables_of_the_setup_are_named(tmp_path):
+    text = "setup: echo $SKYPILOT_NODE_RANK\nrun: python x.py\n"
+    assert "SKYPILOT_ variables" in "\n".join(read(tmp_path, "task.yaml", text)[0].lost)
