@@ -49,7 +49,11 @@ def operations(service):
 
 def calls(path):
     """The actions that a module's calls need."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return calls_of(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def calls_of(tree):
+    """The actions that the calls of a module or a function need."""
     services = literal_arguments(tree, "client")
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     names |= literal_arguments(tree, "get_waiter")
