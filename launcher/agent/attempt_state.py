@@ -17,6 +17,7 @@ HEARTBEAT_FOLDER = "running"
 """Below the location of the messages (launcher/agent/store/guard_messages.py), where nodes already may write."""
 HEARTBEAT_S = 300.0
 """Seconds between two objects: 12 requests an hour and node, as often as the guard polls."""
+NO_PROGRESS = "two failures in a row without a newer checkpoint between them: the job is not retried"
 _TELLING = ("checkpoint-uploaded", "restored", "failed")
 
 
@@ -32,6 +33,8 @@ class AttemptState:
     stopped: bool = False
     # An attempt ended with this exit code, and no other attempt may follow.
     failed: int | None = None
+    # No other attempt may follow because of NO_PROGRESS, although run.retries allows one.
+    stuck: bool = False
     # Failed attempts, of which `counted` is the last.
     failures: int = 0
     counted: int = 0
@@ -44,6 +47,7 @@ class AttemptState:
         more: dict[str, bool | int] = {"stopped": True} if self.stopped else {}
         more |= {"failures": self.failures, "counted": self.counted} if self.failures else {}
         more |= {} if self.failed is None else {"failed": self.failed}
+        more |= {"stuck": True} if self.stuck else {}
         more |= {} if self.step is None else {"step": self.step, "step_of": self.step_of}
         return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.agent import exits
-from launcher.agent.attempt_state import fails_in_place, newest_step, telling_events
+from launcher.agent.attempt_state import NO_PROGRESS, fails_in_place, newest_step, telling_events
 from launcher.agent.errors import AgentError, LostNodeError
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
@@ -53,7 +53,6 @@ GIVEN_UP_NAME = NOT_TRIED_AGAIN = "not-tried-again"
 _EARLIER_S = 360.0
 """A signal this much before `save_after_s` may be the time limit's: Slurm sends it up to 60 s early (sbatch(1),
 --signal), and the batch script may need 5 minutes before it starts the agent. An earlier signal has another cause."""
-NO_PROGRESS = "two failures in a row without a newer checkpoint between them: the job is not retried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,13 +173,14 @@ class Rendezvous:
                 failures = state.failures + (state.counted < number)
                 earlier = state.step if state.step_of < number else None
                 stuck = newest is not None and earlier is not None and newest <= earlier
-                final = code in exits.NEVER_AGAIN or failures > (self._retries or 0) or stuck
+                spent = code in exits.NEVER_AGAIN or failures > (self._retries or 0)
+                final = spent or stuck
                 if state.counted >= number and not final and (newest is None or state.step_of >= number):
                     return False
                 counted = replace(state, failures=failures, counted=max(number, state.counted))
                 if newest is not None:
                     counted = replace(counted, step=newest, step_of=number)
-                done = replace(counted, completed=True, failed=code) if final else counted
+                done = replace(counted, completed=True, failed=code, stuck=not spent) if final else counted
                 if self._store.swap_text(STATE_FILE, done.to_json(), before=stored) is not None:
                     return final
             except StoreError as error:

@@ -8,7 +8,7 @@ from datetime import datetime
 from signal import Signals
 from typing import Any
 
-from launcher.agent.attempt_state import STATE_FILE, parse_attempt_state
+from launcher.agent.attempt_state import NO_PROGRESS, STATE_FILE, AttemptState, parse_attempt_state
 from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
 from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
@@ -96,15 +96,18 @@ def job_failure_reason(
     return "; ".join(part for part in (cause, last) if part)
 
 
-def exit_code_reason(code: int) -> str:
+def exit_code_reason(code: int, *, stuck: bool = False) -> str:
     """Why a job failed whose agents counted its failures.
 
     >>> exit_code_reason(3), exit_code_reason(127)
     ('it failed more often than run.retries allows; ended with exit 3', 'a retry would not help: exit 127')
+    >>> exit_code_reason(3, stuck=True)
+    'two failures in a row without a newer checkpoint between them: the job is not retried; ended with exit 3'
     """
     if code in NEVER_AGAIN:
         return f"a retry would not help: exit {code}"
-    return f"{_OF_JOB['BackoffLimitExceeded']}; {_end({'reason': 'Error'}, code)}"
+    cause = NO_PROGRESS if stuck else _OF_JOB["BackoffLimitExceeded"]
+    return f"{cause}; {_end({'reason': 'Error'}, code)}"
 
 
 def last_word(pods: Iterable[Mapping[str, Any]]) -> str:
@@ -253,10 +256,10 @@ class KubernetesJobs:
         running = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(pod["spec"]["nodeName"]) for pod in running}))
         given_up = last_word(pods)
-        code = self._failed_for_good() if ended is not None or given_up else None
-        if code is not None or given_up:
+        life = self._failed_for_good() if ended is not None or given_up else None
+        if life is not None or given_up:
             # An operator that restarts every failure gets a success: it would not stop otherwise.
-            counted = exit_code_reason(code) if code is not None else ""
+            counted = "" if life is None or life.failed is None else exit_code_reason(life.failed, stuck=life.stuck)
             state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, given_up)))
         elif ended is not None:
             state, word = _ENDS[ended["type"]], str(ended.get("reason") or ended["type"])
@@ -404,14 +407,14 @@ class KubernetesJobs:
             self.sleep(pause)
             pause *= _SLOWER
 
-    def _failed_for_good(self) -> int | None:
-        """The exit code of a job that failed by its agents' own count; None if the agents report no failure."""
+    def _failed_for_good(self) -> AttemptState | None:
+        """The last attempt of a job that failed by its agents' own count; None if the agents report no failure."""
         if self.pod_files is None or not any(
             piece.key == STATE_FILE for piece in self.pod_files.list_objects(below=STATE_FILE)
         ):
             return None
         life = parse_attempt_state(self.pod_files.read(STATE_FILE).decode(errors="replace"))
-        return None if life is None else life.failed
+        return None if life is None or life.failed is None else life
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         reasons = [reason for pod in pods if (reason := words.waiting(pod))]

@@ -167,7 +167,7 @@ class InstanceJobs:
         ends = [safe_json.loads(self.channel.read(each.key)) for each in self.channel.list_objects(below=f"{ENDED}/")]
         said = next((str(end["reason"]) for end in ends if end.get("reason")), "")
         if life is not None and life.failed is not None:
-            cause = "" if life.failed == OUT_OF_TIME else exit_code_reason(life.failed)
+            cause = "" if life.failed == OUT_OF_TIME else exit_code_reason(life.failed, stuck=life.stuck)
             reason = ": ".join(filter(None, (cause, said)))
             return JobState.FAILED, "failed", reason, life.failed
         if ends:

@@ -248,6 +248,17 @@ def test_two_failures_without_a_newer_checkpoint_end_the_job(quick, steps, ends,
     assert lives(3, 8, ends, steps) == (number, 3)
 
 
+@pytest.mark.parametrize("retries, code, stuck", [(8, 3, True), (1, 3, False), (8, 127, False)])
+def test_state_of_failed_job_tells_missing_progress_from_used_up_retries(quick, retries, code, stuck):
+    store = Memory()
+    for code_of_attempt in (3, code):
+        pods = [Rendezvous(store, place(part), say=[].append, retries=retries) for part in (0, 1)]
+        joined(*pods)
+        pods[0].leave(code_of_attempt, over=lambda: False, newest=40)
+    state = parse_attempt_state(store.texts[STATE_FILE].text)
+    assert (state.failed, state.stuck) == (code, stuck)
+
+
 def test_interruptions_are_not_counted_as_failures(quick):
     assert lives(3, 1, [75, 75, 3, 75, 75, 3]) == (6, 3)
 
