@@ -106,7 +106,7 @@ def find_approval(given: str, environment: Mapping[str, str], now: datetime) -> 
         )
     path = _path(given, environment)
     if _used(path).exists():
-        raise ImpossibleError(f"approval {given} is used: each is for one action", hint=AGAIN)
+        raise ImpossibleError(f"approval {given} is used or was taken back: each is for one action", hint=AGAIN)
     if not path.exists():
         raise ImpossibleError(f"there is no approval {given}", hint=AGAIN)
     approval = _read(path)
@@ -127,7 +127,9 @@ def claim(approval: Approval, environment: Mapping[str, str]) -> None:
         os.link(path, _used(path))
         path.unlink()
     except (FileExistsError, FileNotFoundError) as problem:
-        raise ImpossibleError(f"approval {approval.id} is used: each is for one action", hint=AGAIN) from problem
+        raise ImpossibleError(
+            f"approval {approval.id} is used or was taken back: each is for one action", hint=AGAIN
+        ) from problem
     except OSError as problem:
         raise ImpossibleError(f"cannot use approval {approval.id}: {problem.strerror}", hint=AGAIN) from problem
 

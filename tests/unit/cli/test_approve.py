@@ -108,7 +108,7 @@ def test_approval_used_twice_refused(tmp_path, state):
     approval = approved(path, state)
     assert used(approval, path, state=state) == approval
     claim(approval, state)
-    with pytest.raises(ImpossibleError, match="is used: each is for one action"):
+    with pytest.raises(ImpossibleError, match="is used or was taken back: each is for one action"):
         claim(approval, state)
     with pytest.raises(ImpossibleError, match="is used"):
         used(approval, path, state=state)
@@ -125,7 +125,7 @@ def test_expired_approval_refused(tmp_path, state):
 def test_revoked_approval_refused(tmp_path, state):
     approval = approved(written(tmp_path), state)
     revoke(approval.id, state, NOW)
-    with pytest.raises(ImpossibleError, match="is used"):
+    with pytest.raises(ImpossibleError, match="was taken back"):
         find_approval(approval.id, state, NOW)
 
 
