@@ -49,6 +49,7 @@ LAUNCH = {
     "read a manifest": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").read("work.tar.gz"),
     "prune": lambda session: Objects.at(session, f"s3://{BUCKET}/jobs/1").delete(["step-1"]),
     "EKS": lambda session: eks_cluster.describe(session, "slipway-team"),
+    "image": lambda session: images.ami_state(session, "ami-0123456789abcdef0"),
 }
 NOW = "2026-11-22"
 
@@ -56,7 +57,6 @@ DOCTOR = {
     "simulation": lambda session: identity.simulate_permissions(
         session, f"arn:aws:iam::{ID}:user/person", ["s3:GetObject"]
     ),
-    "image": lambda session: images.ami_state(session, "ami-0123456789abcdef0"),
     "key": lambda session: keys.key(session, session.key),
     "key's policy": lambda session: keys.key_policy(session, session.key),
 }
