@@ -511,7 +511,9 @@ class Session:
         if outcome.notice is None:
             self._published(end)
         lacking = self._delivered(outcome, services, completed=end == ending.completed())
-        if end.is_failure and not outcome.hung and (lost := self._peers.lost()):
+        # A lost node took its part of the last checkpoint with it.
+        undone = lacking is not None if end == ending.completed() else end.is_failure and not outcome.hung
+        if undone and (lost := self._peers.lost()):
             return ending.lost(lost)
         late = self._notices.next_end()
         if late is not None and (late.source == TAKEN_OVER or (end.is_failure and not outcome.hung and late.saves)):

@@ -312,3 +312,16 @@ class TestFailure:
         assert codes([first]) == [75]
         ending = node.events("interrupted")[0]
         assert (ending["ended_by"], ending["reason"]) == ("node-lost", "lost: vn1")
+
+    def test_node_lost_with_its_part_of_the_last_checkpoint_is_no_failure(self, node, bucket, pair):
+        """The first node's command has completed: the part of the lost node is trained again."""
+        node.job(12, 0.5)
+        first, second = pair()
+        node.wait_for("checkpoint-uploaded")
+        for event in node.events("command-started", part=1):
+            signal_group(event["pid"], signal.SIGKILL)
+        second.kill()
+        assert codes([first]) == [75]
+        assert node.events("command-ended")[0]["code"] == 0
+        ending = node.events("interrupted")[0]
+        assert (ending["ended_by"], ending["reason"]) == ("node-lost", "lost: vn1")
