@@ -46,8 +46,9 @@ def policies_next(policies: AccountPolicies) -> list[str]:
         "",
         "  attach to the user who runs slipway:",
         *arns,
-        "  a policy that exists gets the new text (IAM keeps 5 versions): buckets, secrets and roles that only",
-        "  another plan names leave it. --bucket, --data-bucket, --secret and --hyperpod name those of others",
+        "  a policy that exists gets the new text (IAM keeps 5 versions): buckets,",
+        "  secrets and roles that only another plan names leave it. --bucket,",
+        "  --data-bucket, --secret and --hyperpod name those of others",
         *_bootstrap_lines(policies.account.qualifier),
     ]
     named = policies.account.boundary_arn

@@ -286,6 +286,13 @@ class TestNotice:
         assert codes(agents) == [143, 143]
 
 
+def kill_node(node, second):
+    """Kill the second node's command and agent."""
+    for event in node.events("command-started", part=1):
+        signal_group(event["pid"], signal.SIGKILL)
+    second.kill()
+
+
 class TestFailure:
     def test_failure_on_one_node_ends_every_node_with_exit_code(self, node, bucket, pair):
         node.job(60, 0.5, "fail-1", grace_seconds=1.0)
@@ -304,9 +311,7 @@ class TestFailure:
         node.job(60, 0.5)
         first, second = pair()
         node.wait_for("checkpoint-uploaded")
-        for event in node.events("command-started", part=1):
-            signal_group(event["pid"], signal.SIGKILL)
-        second.kill()
+        kill_node(node, second)
         for event in node.events("command-started"):
             signal_group(event["pid"], signal.SIGKILL)  # as a collective fails when one of its ranks is gone
         assert codes([first]) == [75]
@@ -318,9 +323,7 @@ class TestFailure:
         node.job(12, 0.5)
         first, second = pair()
         node.wait_for("checkpoint-uploaded")
-        for event in node.events("command-started", part=1):
-            signal_group(event["pid"], signal.SIGKILL)
-        second.kill()
+        kill_node(node, second)
         assert codes([first]) == [75]
         assert node.events("command-ended")[0]["code"] == 0
         ending = node.events("interrupted")[0]
