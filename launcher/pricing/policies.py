@@ -24,7 +24,7 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
         "budget stop": None if stop_usd is None else f"${stop_usd:f}, saved before",
     }
     after = {
-        "hung-job stop": f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None,
+        "hung-job stop": _hung_stop(request),
         "retries after a failure": str(retries) if retries else None,
         "time limit": None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h",
         "notifications": ", ".join(rails.notify) or None,
@@ -50,9 +50,22 @@ def _keeping(policy: CheckpointPolicy) -> str:
     return f"{policy.keep} kept, by {policy.mode.value}" if policy.own_uri is None else f"the trainer's, {policy.uri}"
 
 
+def _hung_stop(request: PlanRequest) -> str | None:
+    """The agent watches steps, and the guard of a new cluster the activity of all nodes (docs/clusters.md)."""
+    minutes = request.guardrails.hung_minutes
+    if not minutes:
+        return None
+    more = ", if the trainer reports steps" if _is_existing(request) else ", or without activity"
+    return f"{minutes:g} min without a step{more}"
+
+
+def _is_existing(request: PlanRequest) -> bool:
+    return request.target.cluster is not None or request.target.ssh_host is not None
+
+
 def _node_policies(request: PlanRequest, kind: TargetKind) -> tuple[Policy, ...]:
     """The policies that end nodes: the guard of a new cluster; for an existing cluster they are unknown."""
-    if request.target.cluster is not None or request.target.ssh_host is not None:
+    if _is_existing(request):
         return tuple(Policy(name=name, value=OF_THE_CLUSTER, on=False) for name in ("TTL", "idle stop"))
     ttl, idle, warm = request.guardrails.ttl_h, idle_minutes(request), warm_minutes(request)
     settings = {"TTL": None if ttl is None else f"{ttl:g} h"}
