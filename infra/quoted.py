@@ -78,7 +78,7 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         document = None  # a plan file is YAML, and was read before
     if isinstance(document, dict) and document.get("schema") == SAVED:
-        return _checked(document.get("quote"), f"the quote in {path}")
+        return _check(document.get("quote"), f"the quote in {path}")
     beside = path.with_name(RUN_QUOTE)
     if path.name != RUN_PLAN or not beside.is_file():
         return None
@@ -86,10 +86,10 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
         known_quote = safe_json.loads(read_regular(beside, safe_json.MAX_BYTES))
     except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"{beside} is not a quote: {problem!r}", hint=WRITTEN) from problem
-    return _checked(known_quote, str(beside))
+    return _check(known_quote, str(beside))
 
 
-def _checked(quote: Any, where: str) -> dict[str, Any]:
+def _check(quote: Any, where: str) -> dict[str, Any]:
     try:
         gate, expires = quote["gate"], quote["expires_at"]
         sound = (

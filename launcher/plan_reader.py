@@ -149,7 +149,7 @@ class PlanReader(ScalarReader):
             case kinds.Section():
                 return self.section(kind.of, data, path)
             case kinds.Open():
-                return self._opened(kind, data, path)
+                return self._read_open(kind, data, path)
             case kinds.Many():
                 return self._many(kind, data, path)
             case kinds.Table():
@@ -167,12 +167,12 @@ class PlanReader(ScalarReader):
             text = self.written(path, data)
             return self.wrong(path, data, kind.form, f'write "{text}"' if text else "")
         if "config" in data:
-            data = self._configured(data, path)
+            data = self._read_config(data, path)
             if data is None:
                 return FAILED
         return self.section(kind.of, data, path)
 
-    def _configured(self, data: Mapping[object, object], path: str) -> Mapping[object, object] | None:
+    def _read_config(self, data: Mapping[object, object], path: str) -> Mapping[object, object] | None:
         """A model's mapping with the dimensions of the config.json that it names; what it states itself wins."""
         named, where = data["config"], f"{path}.config"
         if not isinstance(named, str) or not named or "\0" in named:
@@ -189,7 +189,7 @@ class PlanReader(ScalarReader):
             return None
         return {**dimensions, **{key: value for key, value in data.items() if key != "config"}}
 
-    def _opened(self, kind: kinds.Open, data: object, path: str) -> object:
+    def _read_open(self, kind: kinds.Open, data: object, path: str) -> object:
         if data in ("any", None):
             return None
         if not isinstance(data, list):

@@ -147,10 +147,10 @@ class SageMakerEndpoint(Construct):
             "initial_instance_count": max(1, decided.least),
             "inference_ami_version": decided.ami,
             "volume_size_in_gb": decided.volume_gib,
-            "capacity_reservation_config": self._reserved(),
+            "capacity_reservation_config": self._capacity_reservation(),
         }
 
-    def _reserved(self) -> sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty | None:
+    def _capacity_reservation(self) -> sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty | None:
         """The training plan in which alone the instances run; none without one, on demand."""
         if self._endpoint.training_plan_arn is None:
             return None

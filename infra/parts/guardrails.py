@@ -155,7 +155,7 @@ class Guardrails(Construct):
             stop=self._stop,
             folder=self._folder,
             shared_store=plan.request.checkpoint.store_uri is not None,
-            reserved=_reserved(plan),
+            reserved=_reserved_variables(plan),
             spot=plan.place.option is PurchaseOption.SPOT and row.spot_notices and limits.usd_per_node_hour is not None,
             job=_job_budget(plan, limits),
         )
@@ -292,7 +292,7 @@ def _reclaimed_at(plan: Plan) -> datetime | None:
     return bought.ends_at - timedelta(minutes=target_of(plan.place.target).lost_minutes(plan.place.option))
 
 
-def _reserved(plan: Plan) -> dict[str, str]:
+def _reserved_variables(plan: Plan) -> dict[str, str]:
     """The guard's variables for nodes that are billed even if none runs: their number, and when, as far as known."""
     purchase, option = plan.request.purchase, plan.place.option
     in_plan = option is PurchaseOption.TRAINING_PLAN
@@ -400,7 +400,7 @@ def _paid_text(plan: Plan, minutes: float | None) -> list[str]:
         return [
             f"the {bought} is prepaid: its nodes are never stopped{daily if minutes and guard_of(plan).idle else ''}"
         ]
-    if minutes and _reserved(plan):
+    if minutes and _reserved_variables(plan):
         return ["a daily notification while no reserved node runs"]
     return []
 

@@ -114,7 +114,7 @@ class InstanceGroup(Construct):
             vpc_zone_identifier=list(context.subnet_ids),
             health_check_type="EC2",
             launch_template=None if context.mixed else specification,
-            mixed_instances_policy=self._mixed(specification) if context.mixed else None,
+            mixed_instances_policy=self._mixed_policy(specification) if context.mixed else None,
             lifecycle_hook_specification_list=[
                 autoscaling.CfnAutoScalingGroup.LifecycleHookSpecificationProperty(
                     lifecycle_hook_name=context.hook,
@@ -125,7 +125,7 @@ class InstanceGroup(Construct):
             ],
         )
 
-    def _mixed(
+    def _mixed_policy(
         self, specification: autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty
     ) -> autoscaling.CfnAutoScalingGroup.MixedInstancesPolicyProperty:
         context, kind = self._context, autoscaling.CfnAutoScalingGroup

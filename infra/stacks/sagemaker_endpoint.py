@@ -98,7 +98,7 @@ class ServingStack(PlanStack):
         self.endpoint_name = endpoint.name
         self.callers = invoke_policy(self, "Callers", endpoint=endpoint, store=store)
         add_output(self, "InvokePolicyArn", self.callers.ref)
-        self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
+        self._add_dashboard(plan, endpoint, limits, topic=guardrails.topic.ref)
         self._outputs(served, store)
 
     def _guardrails(self, plan: Plan, limits: Limits, alarms: EndpointAlarms, log: logs.CfnLogGroup) -> Guardrails:
@@ -119,7 +119,7 @@ class ServingStack(PlanStack):
             if scaling.wake is not None:
                 alarms.wake(scaling.wake)
 
-    def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
+    def _add_dashboard(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
         url = endpoint_dashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
         add_output(self, "NotifyTopicArn", topic)
         add_output(self, "DashboardUrl", url)

@@ -83,7 +83,7 @@ def names_in(arguments: Sequence[str]) -> frozenset[str]:
     >>> sorted(names_in(("a", "--rank=${SLIPWAY_NODE_RANK}", "${HOME}", "bash", "-c", "echo ${SLIPWAY_RUN}")))
     ['SLIPWAY_NODE_RANK']
     """
-    return frozenset(name for word, filled in _marked(arguments) if filled for name in _VARIABLE.findall(word))
+    return frozenset(name for word, filled in _mark_expandable(arguments) if filled for name in _VARIABLE.findall(word))
 
 
 def filled_in(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -102,10 +102,10 @@ def filled_in(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple
     def value(match: "re.Match[str]") -> str:
         return environment[match.group(1)]
 
-    return tuple(_VARIABLE.sub(value, word) if filled else word for word, filled in _marked(arguments))
+    return tuple(_VARIABLE.sub(value, word) if filled else word for word, filled in _mark_expandable(arguments))
 
 
-def _marked(arguments: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _mark_expandable(arguments: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Each word, and whether the agent fills in its variables; a shell's text may follow set-up or container words."""
     shell = text = False
     for word in arguments:

@@ -55,7 +55,7 @@ class Data:
 
         def fetch() -> None:
             try:
-                self._fetched(at, source, store)
+                self._fetch(at, source, store)
             except StoreError as error:
                 failure.append((exits.STORE_FAILED, str(error)))
             except (OSError, ValueError) as error:
@@ -63,7 +63,7 @@ class Data:
 
         thread = threading.Thread(target=fetch, name="data", daemon=True)
         thread.start()
-        notice = self._followed(lambda: not thread.is_alive(), store)
+        notice = self._follow_fetch(lambda: not thread.is_alive(), store)
         thread.join()
         if notice is not None:
             return ending.announced(notice)
@@ -72,7 +72,7 @@ class Data:
             return ending.failed(code, f"{at}: {reason}")
         return self._together(at, number) if source.shared and not self._services.peers.alone else None
 
-    def _followed(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
+    def _follow_fetch(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
         """Wait for the fetch; return the notice that ended it, if one did."""
         while not is_over():
             notice = next_notice(self._services, _POLL_S)
@@ -84,7 +84,7 @@ class Data:
                 return notice
         return None
 
-    def _fetched(self, at: str, source: DataSpec, store: Store) -> None:
+    def _fetch(self, at: str, source: DataSpec, store: Store) -> None:
         begun, peers = time.monotonic(), self._services.peers
         stamps = self._patiently(store.stamps)
         keys = sorted(key for key in stamps if not key.endswith("/"))

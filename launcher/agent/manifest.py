@@ -212,7 +212,7 @@ class Manifest:
 
     def reduced(self, name: str, has_part: Callable[[int], bool]) -> "Manifest":
         """The checkpoint with what lies at or below `name` alone, in the checkpoint folder, and of some parts alone."""
-        whole = self if self.folder == HERE else _moved(self, lambda path: f"{self.folder}/{path}")
+        whole = self if self.folder == HERE else _move_paths(self, lambda path: f"{self.folder}/{path}")
 
         def is_in(path: str, part: int) -> bool:
             return has_part(part) and f"{path}/".startswith(f"{name}/")
@@ -395,7 +395,7 @@ def _below(path: str, end: str, place: str) -> str:
 def _as_in(first: Manifest, part: Manifest) -> Manifest:
     """A part with paths as in the first node's: a node may not know of the set, or know it alone."""
     if first.main and part.folder == first.main:
-        return _moved(part, lambda path: f"{part.folder}/{path}")
+        return _move_paths(part, lambda path: f"{part.folder}/{path}")
     if part.main and part.main == first.folder:
         below = f"{part.main}/"
         mine = replace(
@@ -404,11 +404,11 @@ def _as_in(first: Manifest, part: Manifest) -> Manifest:
             links=tuple(link for link in part.links if link.path.startswith(below)),
             folders=tuple(folder for folder in part.folders if folder.startswith(below)),
         )
-        return _moved(mine, lambda path: path[len(below) :])
+        return _move_paths(mine, lambda path: path[len(below) :])
     return part
 
 
-def _moved(part: Manifest, moved: Callable[[str], str]) -> Manifest:
+def _move_paths(part: Manifest, moved: Callable[[str], str]) -> Manifest:
     return replace(
         part,
         files=tuple(replace(file, path=moved(file.path)) for file in part.files),

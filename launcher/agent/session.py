@@ -236,7 +236,7 @@ class Session:
             peers=self._peers,
             notices=self._notices,
             log=self._log,
-            start=lambda arguments: self._started(arguments, start),
+            start=lambda arguments: self._start_command(arguments, start),
             drain=spec.drain,
         )
         steps = Steps(services, run=spec.run)
@@ -249,14 +249,14 @@ class Session:
                 if end == ending.completed() and spec.after:
                     steps.mark(COMMAND)
         except StoreError as error:
-            return self._published(
+            return self._publish_failure(
                 ending.failed(exits.STORE_FAILED, f"cannot write or read the progress marks of the steps: {error}")
             )
         if end is not None and end != ending.completed():
-            return self._published(end)
+            return self._publish_failure(end)
         end = steps.run(AFTER, spec.after)
         if end is not None:
-            return self._published(end)
+            return self._publish_failure(end)
         lack = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
         return ending.completed() if lack is None else ending.failed(lack.code, lack.reason)
 
@@ -282,9 +282,9 @@ class Session:
         pace = self._pace(metrics)
         own_watch = self._own_watch()
         try:
-            command = self._started(self._spec.command, start)
+            command = self._start_command(self._spec.command, start)
         except OSError as error:
-            return self._published(ending.failed(start_failure_code(error), f"cannot start the command: {error}"))
+            return self._publish_failure(ending.failed(start_failure_code(error), f"cannot start the command: {error}"))
         tagging = self._tagging(claim, start)
         rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
         services = AttemptServices(
@@ -340,7 +340,7 @@ class Session:
             log=self._log,
         )
 
-    def _started(self, arguments: Sequence[str], start: Start) -> Command:
+    def _start_command(self, arguments: Sequence[str], start: Start) -> Command:
         try:
             self._metrics_path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -509,8 +509,8 @@ class Session:
         """Upload the rest, then return how the attempt ended."""
         end = ending.command_ending(outcome)
         if outcome.notice is None:
-            self._published(end)
-        lacking = self._delivered(outcome, services, completed=end == ending.completed())
+            self._publish_failure(end)
+        lacking = self._deliver_last(outcome, services, completed=end == ending.completed())
         # A lost node took its part of the last checkpoint with it.
         undone = lacking is not None if end == ending.completed() else end.is_failure and not outcome.hung
         if undone and (lost := self._peers.lost()):
@@ -522,7 +522,7 @@ class Session:
             return ending.failed(lacking.code, f"the command completed, but {lacking.reason}")
         return end
 
-    def _delivered(self, outcome: Outcome, services: AttemptServices, *, completed: bool) -> Lack | None:
+    def _deliver_last(self, outcome: Outcome, services: AttemptServices, *, completed: bool) -> Lack | None:
         uploader, newest = services.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         unsent = uploader.finish(deadline) if uploader is not None else []
@@ -576,7 +576,7 @@ class Session:
             reason = f"{names} in the checkpoint folder are lost with the node; run.outputs stores them"
             self._log.append("files-left", bytes=size, reason=reason)
 
-    def _published(self, end: Ending) -> Ending:
+    def _publish_failure(self, end: Ending) -> Ending:
         """Notify the job's other nodes of a failure: their processes would wait for this node forever."""
         if end.is_failure:
             self._peers.publish(Notice(source=FAILURE, detail=end.reason, code=end.exit_code))

@@ -80,7 +80,7 @@ class Steps:
         runs_on_this_node = part == 0 or step.on == "all"
         done = f"{self._folder}/{step_name}/{part if runs_on_this_node else 0}"
         if not runs_on_this_node:
-            return self._waited(done) if wait else None
+            return self._wait_for_mark(done) if wait else None
         if self._services.store.find_text(done) is not None:
             return None
         begun = time.monotonic()
@@ -89,7 +89,7 @@ class Steps:
             command = self._services.start(step.command)
         except OSError as error:
             return ending.failed(start_failure_code(error), f"cannot start {step_name}: {error}")
-        notice = self._followed(command)
+        notice = self._follow_command(command)
         code = exits.exit_code_of(command.returncode or 0)
         self._services.log.append("step-ended", step=step_name, code=code, seconds=round(time.monotonic() - begun, 1))
         if notice is not None:
@@ -99,7 +99,7 @@ class Steps:
         self.mark(step_name)
         return None
 
-    def _followed(self, command: Command) -> Notice | None:
+    def _follow_command(self, command: Command) -> Notice | None:
         shutdown = Shutdown(command, signal_name="none", log=self._services.log)
         ended: Notice | None = None
         while shutdown.lives():
@@ -110,7 +110,7 @@ class Steps:
             shutdown.go_on(time.monotonic())
         return ended
 
-    def _waited(self, done: str) -> Ending | None:
+    def _wait_for_mark(self, done: str) -> Ending | None:
         """Wait until the first node has written its mark."""
         look_at = 0.0
         while True:

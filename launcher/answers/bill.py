@@ -41,7 +41,7 @@ def answer(billed: BilledRun) -> list[str]:
         f"Billed ${words.dollars(billed.usd)}, quoted ${quoted}: {signed_usd(change)}{share} ({billed.source}{spread})."
     )
     sentences = [first, *missing]
-    moved = _moved(billed)
+    moved = _movement_text(billed)
     if moved:
         sentences.append(moved)
     if billed.credits_usd or billed.tax_usd:
@@ -53,7 +53,7 @@ def answer(billed: BilledRun) -> list[str]:
     return sentences
 
 
-def _moved(billed: BilledRun) -> str:
+def _movement_text(billed: BilledRun) -> str:
     quantity = sum((line.of_quantity_usd or Decimal(0) for line in billed.lines), Decimal(0))
     rate = sum((line.of_rate_usd or Decimal(0) for line in billed.lines), Decimal(0))
     unpriced = [line for line in billed.lines if line.line.usd is None and line.usd]

@@ -189,7 +189,7 @@ def ending_text(entry: LedgerEntry) -> str:
     return ", ".join([*words_of_end, *(["sandbox"] if entry.simulated else [])])
 
 
-def _lost(entry: LedgerEntry) -> str:
+def _lost_hours(entry: LedgerEntry) -> str:
     return words.hours(entry.lost_h) if entry.lost_h else ""
 
 
@@ -225,6 +225,6 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     dollars("used $", lambda entry: entry.usd_used),
     dollars("billed $", lambda entry: entry.billed_usd, "", 2),
     dollars("$/M tokens", lambda entry: entry.usd_per_million_tokens, "", 4),
-    Column("lost h", _lost, "right", yields=5, value=lambda entry: entry.lost_h),
+    Column("lost h", _lost_hours, "right", yields=5, value=lambda entry: entry.lost_h),
 )
 """The columns of a run, as text and as HTML."""

@@ -103,15 +103,15 @@ def _rows(
 
 
 def _usage(service: str, usage_type: str) -> tuple[str, str, ChargeKind]:
-    return service_code(service), _named(usage_type), ChargeKind.USAGE
+    return service_code(service), _usage_name(usage_type), ChargeKind.USAGE
 
 
 def _other(record_type: str, usage_type: str) -> tuple[str, str, ChargeKind]:
     lowered = record_type.lower()
-    return "", _named(usage_type), next((kind for word, kind in _KINDS.items() if word in lowered), ChargeKind.FEE)
+    return "", _usage_name(usage_type), next((kind for word, kind in _KINDS.items() if word in lowered), ChargeKind.FEE)
 
 
-def _named(usage_type: str) -> str:
+def _usage_name(usage_type: str) -> str:
     return "" if usage_type == NO_USAGE_TYPE else usage_type
 
 

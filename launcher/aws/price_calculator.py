@@ -70,7 +70,8 @@ def _add_usages(
     for start in range(0, len(usages), A_CALL):
         with translated("fill the estimate in AWS's pricing calculator"):
             answer = client.batch_create_workload_estimate_usage(
-                workloadEstimateId=identifier, usage=[_sent(usage, account) for usage in usages[start : start + A_CALL]]
+                workloadEstimateId=identifier,
+                usage=[_usage_entry(usage, account) for usage in usages[start : start + A_CALL]],
             )
         keys |= {item["id"]: item["key"] for item in answer.get("items", ()) if "id" in item and "key" in item}
         for error in answer.get("errors", ()):
@@ -79,7 +80,7 @@ def _add_usages(
     return keys, refused
 
 
-def _sent(usage: Usage, account: str) -> dict[str, Any]:
+def _usage_entry(usage: Usage, account: str) -> dict[str, Any]:
     return {
         "serviceCode": usage.service,
         "usageType": usage.usage_type,

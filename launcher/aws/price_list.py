@@ -229,7 +229,7 @@ def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refu
         usd = max(_hourly(term) for term in holding(terms, now))
     except RefusedPriceError as problem:
         return Refusal(key=key, reason=str(problem))
-    note = f"from {_begins(later[0]):%Y-%m-%d} on: {_stated(later[0])}" if later else ""
+    note = f"from {_begins(later[0]):%Y-%m-%d} on: {_rate_text(later[0])}" if later else ""
     return FetchedPrice(key=key, usd=usd, note=note)
 
 
@@ -271,7 +271,7 @@ def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
     return dollars(per_unit.get(currency), currency, free=free)
 
 
-def _stated(term: Mapping[str, Any]) -> str:
+def _rate_text(term: Mapping[str, Any]) -> str:
     try:
         return f"${_hourly(term).normalize():f}"
     except RefusedPriceError as problem:

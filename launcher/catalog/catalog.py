@@ -184,9 +184,9 @@ class Catalog:
             case PurchaseOption.TRAINING_PLAN:
                 offering = anywhere if known.training_plans else ()
             case PurchaseOption.RESERVED:
-                offering = self._committed(instance_type, plans=False)
+                offering = self._commitment_keys(instance_type, plans=False)
             case PurchaseOption.SAVINGS_PLAN:
-                offering = self._committed(instance_type, plans=True)
+                offering = self._commitment_keys(instance_type, plans=True)
             case PurchaseOption.BEDROCK:
                 pass
         return offering
@@ -194,7 +194,7 @@ class Catalog:
     def _has_block_rate(self, instance_type: str, region: str) -> bool:
         return self.selector.row(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region)) is not None
 
-    def _committed(self, instance_type: str, *, plans: bool) -> tuple[str, ...]:
+    def _commitment_keys(self, instance_type: str, *, plans: bool) -> tuple[str, ...]:
         return tuple(sorted(self._commitments.get((instance_type, plans), ())))
 
     @cached_property

@@ -191,12 +191,12 @@ class _Counter:
         self._fields = fields
         self.type = str(fields.get("model_type") or "unknown")
         self._refuse_uncounted()
-        self.hidden = self._needed("hidden_size", "d_model", "n_embd")
+        self.hidden = self._required_int("hidden_size", "d_model", "n_embd")
         self.layers = self._layer_count()
-        self.heads = self._needed("num_attention_heads", "n_head")
+        self.heads = self._required_int("num_attention_heads", "n_head")
         self.kv_heads = self._int("num_key_value_heads", "num_kv_heads", "multi_query_group_num") or self.heads
         self.head_dim = self._int("head_dim", "attention_head_dim") or self.hidden // self.heads
-        self.vocab = self._needed("vocab_size", "padded_vocab_size")
+        self.vocab = self._required_int("vocab_size", "padded_vocab_size")
         self.experts = self._int("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
         self.top_k = self._int("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k", "moe_topk")
         self.inter = self._int("intermediate_size", "ffn_hidden_size", "n_inner") or 4 * self.hidden
@@ -226,7 +226,7 @@ class _Counter:
                 return value
         return 0
 
-    def _needed(self, *names: str) -> int:
+    def _required_int(self, *names: str) -> int:
         value = self._int(*names)
         if not value:
             raise ModelConfigError(f"it has no {names[0]}, a whole number above 0")
@@ -239,9 +239,9 @@ class _Counter:
         pattern = self._fields.get("hybrid_override_pattern")
         if isinstance(pattern, str) and pattern:
             return len(pattern)
-        return self._needed("num_hidden_layers", "num_layers", "n_layer")
+        return self._required_int("num_hidden_layers", "num_layers", "n_layer")
 
-    def _listed(self, name: str) -> Sequence[Any]:
+    def _per_layer(self, name: str) -> Sequence[Any]:
         """A list with one entry a layer; empty without one."""
         value = self._fields.get(name)
         return value[: self.layers] if isinstance(value, list) and len(value) >= self.layers else ()
@@ -278,7 +278,7 @@ class _Counter:
             window=self._window if windows else 0,
             max_positions=self._int("max_position_embeddings", "seq_length", "max_sequence_length"),
             tied_embeddings=tied,
-            kv_values_per_token=sum(self._cached(kind) for kind in kinds),
+            kv_values_per_token=sum(self._cached_values(kind) for kind in kinds),
             published_format=published_format(self._fields),
         )
 
@@ -287,9 +287,9 @@ class _Counter:
         pattern = self._pattern_at(layer)
         if pattern:
             return {"M": "mamba", "*": "full", "mamba": "mamba", "attention": "full"}.get(pattern, "none")
-        if self._listed("compress_ratios") or self._int("index_topk"):
+        if self._per_layer("compress_ratios") or self._int("index_topk"):
             return "window"
-        listed = self._listed("layer_types") or self._listed("hybrid_layer_pattern")
+        listed = self._per_layer("layer_types") or self._per_layer("hybrid_layer_pattern")
         return self._named_kind(str(listed[layer])) if listed else self._periodic_kind(layer)
 
     def _named_kind(self, name: str) -> str:
@@ -372,15 +372,15 @@ class _Counter:
         return self.hidden * rank + rank * query + self.hidden * self.kv_heads * self.head_dim + lowered
 
     def _linear_layer(self) -> int:
-        keys = self._needed("linear_num_key_heads") * self._needed("linear_key_head_dim")
-        heads = self._needed("linear_num_value_heads")
-        values = heads * self._needed("linear_value_head_dim")
+        keys = self._required_int("linear_num_key_heads") * self._required_int("linear_key_head_dim")
+        heads = self._required_int("linear_num_value_heads")
+        values = heads * self._required_int("linear_value_head_dim")
         return self.hidden * (2 * keys + 2 * values + 2 * heads) + values * self.hidden
 
     def _mamba_layer(self) -> int:
-        heads = self._needed("mamba_num_heads")
-        inner = heads * self._needed("mamba_head_dim")
-        states = 2 * self._needed("n_groups") * self._needed("ssm_state_size")
+        heads = self._required_int("mamba_num_heads")
+        inner = heads * self._required_int("mamba_head_dim")
+        states = 2 * self._required_int("n_groups") * self._required_int("ssm_state_size")
         return self.hidden * (2 * inner + states + heads) + inner * self.hidden
 
     @property
@@ -403,7 +403,7 @@ class _Counter:
         pattern = self._pattern_at(layer)
         if pattern:
             return pattern in {"E", "moe"}
-        marks = self._listed("moe_layer_freq") or self._listed("mlp_layer_types")
+        marks = self._per_layer("moe_layer_freq") or self._per_layer("mlp_layer_types")
         if marks:
             return marks[layer] in {1, "sparse", "moe"}
         if layer < self._int("first_k_dense_replace", "moe_first_k_dense_replace", "moe_layer_start_index"):
@@ -434,7 +434,7 @@ class _Counter:
         pattern = blocks if isinstance(blocks, list) and blocks else self._fields.get("hybrid_override_pattern")
         return str(pattern[layer]) if isinstance(pattern, list | str) and len(pattern) > layer else ""
 
-    def _cached(self, kind: str) -> int:
+    def _cached_values(self, kind: str) -> int:
         """Values that a layer caches for each token; windows are not subtracted."""
         if kind not in {"full", "window"}:
             return 0

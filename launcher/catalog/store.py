@@ -94,22 +94,22 @@ class Store:
     @cached_property
     def on_demand(self) -> Zoned:
         """On-demand prices, with their history."""
-        return self._zoned(tables.ON_DEMAND)
+        return self._rows_by_zone(tables.ON_DEMAND)
 
     @cached_property
     def spot(self) -> Zoned:
         """Spot prices per zone."""
-        return self._zoned(tables.SPOT)
+        return self._rows_by_zone(tables.SPOT)
 
     @cached_property
     def capacity_blocks(self) -> Zoned:
         """Capacity Block rates, with their history."""
-        return self._zoned(tables.CAPACITY_BLOCKS)
+        return self._rows_by_zone(tables.CAPACITY_BLOCKS)
 
     @cached_property
     def training_plans(self) -> Zoned:
         """Training plan rates."""
-        return self._zoned(tables.TRAINING_PLANS)
+        return self._rows_by_zone(tables.TRAINING_PLANS)
 
     @cached_property
     def spot_ranges(self) -> Mapping[Place, list[RangeRow]]:
@@ -132,7 +132,7 @@ class Store:
     @cached_property
     def sagemaker(self) -> Mapping[Place, list[Row]]:
         """SageMaker rates; `zone` is the component."""
-        return self._zoned(tables.SAGEMAKER)
+        return self._rows_by_zone(tables.SAGEMAKER)
 
     def bands(self, place: Place) -> list[BandRow]:
         """Bands of the Spot Advisor, converted on demand: a plan needs a few hundred of thousands."""
@@ -169,7 +169,7 @@ class Store:
             return shipped
         return [*shipped, *mark_implausible(table, shipped, tables.read_checked(table, self.overlay, self.today))]
 
-    def _zoned(self, table: Table) -> dict[Place, list[Row]]:
+    def _rows_by_zone(self, table: Table) -> dict[Place, list[Row]]:
         index: dict[Place, list[Row]] = {}
         for row in self._rows(table):
             index.setdefault((row[0], row[1]), []).append(Row._make(row[2:]))

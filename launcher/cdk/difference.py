@@ -117,7 +117,7 @@ def stack_change(
         fate, why = _fate(before[key], after[key], replacing)
         if fate is not None:
             fates[key], reasons[key] = fate, why
-    _spread(after, fates, reasons, replacing)
+    _spread_replacements(after, fates, reasons, replacing)
     everything = {**before, **after}
     by_service = {} if old is None else service_changes(was, becomes)
     # A resource may change with one that it refers to.
@@ -135,7 +135,7 @@ def stack_change(
                 *by_service.get(key, ()),
             )
             if key in before and key in after
-            else tuple(_taken(key, before, after, fates, moved)),
+            else tuple(_name_conflicts(key, before, after, fates, moved)),
         )
         for key in sorted(fates)
     ]
@@ -259,7 +259,7 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
                 why=f"{causes} replaces the resource, and there cannot be two {two}",
             )
     elif old["Type"] == new["Type"] and key_changes is not None:
-        yield from key_changes(new["Type"], was, _renewed(becomes, moved))
+        yield from key_changes(new["Type"], was, _renew_references(becomes, moved))
 
 
 def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str:
@@ -272,7 +272,7 @@ def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str
     return f"{path} {old} -> {new}" if isinstance(old, str) and isinstance(new, str) else path
 
 
-def _taken(
+def _name_conflicts(
     key: str,
     before: Mapping[str, Mapping[str, Any]],
     after: Mapping[str, Mapping[str, Any]],
@@ -305,14 +305,14 @@ def _unique_property(
     return fixed_name(resource_type, properties), "resources of that name"
 
 
-def _renewed(part: Any, moved: frozenset[str]) -> Any:
+def _renew_references(part: Any, moved: frozenset[str]) -> Any:
     if isinstance(part, list):
-        return [_renewed(item, moved) for item in part]
+        return [_renew_references(item, moved) for item in part]
     if not isinstance(part, Mapping):
         return part
     if len(part) == 1 and next(iter(part)) in ("Ref", "Fn::GetAtt", "Fn::Sub") and moved & set(references(part)):
         return {"replaced": part}
-    return {key: _renewed(value, moved) for key, value in part.items()}
+    return {key: _renew_references(value, moved) for key, value in part.items()}
 
 
 def at_path(properties: Any, path: str) -> Any:
@@ -324,7 +324,7 @@ def at_path(properties: Any, path: str) -> Any:
     return at_path(value, rest) if rest and value is not None else value
 
 
-def _spread(
+def _spread_replacements(
     after: Mapping[str, Mapping[str, Any]],
     fates: dict[str, Change],
     reasons: dict[str, tuple[str, ...]],

@@ -209,7 +209,7 @@ def _silence() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _refused(problem: SlipwayError) -> int:
+def _print_refusal(problem: SlipwayError) -> int:
     cause = problem.__cause__
     if isinstance(cause, FileNotFoundError) and not _has_folder():
         return _refused_by_system(cause)
@@ -305,7 +305,7 @@ def main() -> None:
         output.refusal(answer, sign="")
         code = answer.exit_code
     except SlipwayError as problem:
-        code = _refused(problem)
+        code = _print_refusal(problem)
     except _USAGE_ERROR as problem:
         code = _report_usage_error(problem)
     except (typer.Abort, KeyboardInterrupt):

@@ -46,7 +46,7 @@ def init(
         other = file.with_name(f"{file.stem}-2{file.suffix}")
         words = "" if source is None else f" --from {shlex.quote(str(source))}"
         raise ImpossibleError(f"{file} exists", hint=f"slipway init {shlex.quote(str(other))}{words}")
-    text, option = (commented_file(name, serve=serve), "") if source is None else _imported(source)
+    text, option = (commented_file(name, serve=serve), "") if source is None else _import_plan(source)
     try:
         write_whole(file, text, shared=True)
     except OSError as problem:
@@ -67,7 +67,7 @@ def _with_schema(folder: Path) -> str:
     return f" and {path}, its schema for editors"
 
 
-def _imported(source: Path) -> tuple[str, str]:
+def _import_plan(source: Path) -> tuple[str, str]:
     """The plan of another tool's file, and the option that it still needs; what was lost and assumed is printed."""
     from launcher.catalog.load import load
     from launcher.workflow.quote.imports.read import import_file, plan_text

@@ -201,7 +201,7 @@ def _with_options(command: Command, offered: Mapping[str, Any]) -> Command:
         SETTINGS.set(settings(**chosen))
         command(**arguments)
 
-    return _declared(run, command, offered, flags=("spot",))
+    return _declare_options(run, command, offered, flags=("spot",))
 
 
 def settings(
@@ -257,7 +257,7 @@ def with_place(command: Command) -> Command:
         PLACE.set((region, store, bool(sandbox)) if region or store else None)
         command(**arguments)
 
-    return _declared(run, command, PLACE_OPTIONS, flags=("place_sandbox",))
+    return _declare_options(run, command, PLACE_OPTIONS, flags=("place_sandbox",))
 
 
 def use_store(store: str | None, region: str | None, *, sandbox: bool) -> None:
@@ -266,7 +266,7 @@ def use_store(store: str | None, region: str | None, *, sandbox: bool) -> None:
         PLACE.set((region, store, sandbox))
 
 
-def _declared(run: Any, command: Command, offered: Mapping[str, Any], flags: Sequence[str]) -> Command:
+def _declare_options(run: Any, command: Command, offered: Mapping[str, Any], flags: Sequence[str]) -> Command:
     """The function with the options of a command and those offered, as typer reads them."""
     signature = inspect.signature(command)
     extra = [

@@ -64,11 +64,11 @@ def quote(
     )
     priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, selection)
-    given = _given(file)
+    given = _given_values(file)
     quoted = replace(_with_findings(file, priced, alone, price_options), assumptions=(*given, *alone.assumptions))
     quoted = _with_account(quoted, credits_too=credits_too, verify=verify)
     types = priced.catalog.instance_types
-    verified = _verified(quote_document(quoted, rank, types)) if verify else None
+    verified = _verify(quote_document(quoted, rank, types)) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
         _save(target, (priced, rank, quoted), price_options, show=show)
@@ -91,7 +91,7 @@ def _with_findings(file: "Path", priced: "Priced", alone: "Quote", price_options
     return replace(alone, findings=(*priced.findings, *alone.findings, *others, *overhead))
 
 
-def _given(file: "Path") -> "tuple[Assumption, ...]":
+def _given_values(file: "Path") -> "tuple[Assumption, ...]":
     """The values that are from defaults or options, and not from the plan file."""
     from launcher import plan_file
     from launcher.answers.config import origins
@@ -168,7 +168,7 @@ def _with_credits(quoted: "Quote") -> "Quote":
     return replace(quoted, cash_after_credits_usd=remaining, assumptions=(*plan_assumptions, *lines, *bare))
 
 
-def _verified(document: Mapping[str, Any]) -> "Verification":
+def _verify(document: Mapping[str, Any]) -> "Verification":
     """What AWS's calculator makes of the same lines."""
     from launcher.records.stored_quote import read_quote
     from launcher.workflow.quote.verify import verify

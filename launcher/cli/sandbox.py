@@ -81,7 +81,7 @@ def start(
         return
     slurm = "Slurm's own daemons" if started.scheduler == "slurm" else "a built-in local scheduler"
     output.result(
-        [f"  {_called(started.name)} is running: http://localhost:{started.port}; clusters with Slurm have {slurm}"]
+        [f"  {_title(started.name)} is running: http://localhost:{started.port}; clusters with Slurm have {slurm}"]
     )
     output.say("", "  next: slipway launch FILE --sandbox")
     output.say("  next: slipway sandbox stop")
@@ -175,7 +175,7 @@ def _exports(environment: Mapping[str, str], place: Path) -> list[str]:
     return ["  in a shell, for aws, boto3 and cdk:", *lines, "    unset AWS_PROFILE AWS_SESSION_TOKEN"]
 
 
-def _called(name: str) -> str:
+def _title(name: str) -> str:
     return "the sandbox" if name == "default" else f"the sandbox {name}"
 
 
@@ -185,7 +185,7 @@ def _others(names: list[str]) -> list[str]:
 
 
 def _page(recorded: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
-    lines = [f"  {_called(recorded.name)} has been running since {recorded.since}: http://localhost:{recorded.port}"]
+    lines = [f"  {_title(recorded.name)} has been running since {recorded.since}: http://localhost:{recorded.port}"]
     columns: list[Column[dict[str, str]]] = [
         Column("stack", lambda stack: stack["name"], shrinks=True),
         Column("region", lambda stack: stack["region"]),
@@ -207,7 +207,7 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     jobs = () if recorded is None else emulation.attach(recorded, options.region_of(os.environ)).running_jobs()
     if recorded is not None and jobs:
         shown = ", ".join(jobs[:_SHOWN_JOBS]) + (f" and {len(jobs) - _SHOWN_JOBS} more" if jobs[_SHOWN_JOBS:] else "")
-        confirm(f"end {_called(recorded.name)} with its running jobs ({shown})", yes=yes)
+        confirm(f"end {_title(recorded.name)} with its running jobs ({shown})", yes=yes)
     ended = emulation.stop(os.environ)
     if ended is None:
         name = emulation.used_in(Path.cwd())
@@ -215,4 +215,4 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     if json:
         _none_document()
     else:
-        output.result([f"  {_called(ended.name)} has stopped; everything in it is removed"])
+        output.result([f"  {_title(ended.name)} has stopped; everything in it is removed"])

@@ -26,7 +26,7 @@ class TerminalText:
     def visible(self, data: bytes) -> bytes:
         """What of the output so far can be shown."""
         data, self._held = self._held + data, b""
-        start = self._unfinished(data)
+        start = self._unfinished_start(data)
         data, self._held = data[:start], data[start:]
         return _plain(data)
 
@@ -36,7 +36,7 @@ class TerminalText:
         return _plain(data)
 
     @staticmethod
-    def _unfinished(data: bytes) -> int:
+    def _unfinished_start(data: bytes) -> int:
         """The start of a sequence that may continue after the data; the end of the data if none does."""
         end = len(data) - data.endswith(b"\xc2")
         for start in (data.rfind(b"\x1b"), data.rfind(b"\x1b", 0, max(0, data.rfind(b"\x1b")))):

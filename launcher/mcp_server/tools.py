@@ -104,7 +104,7 @@ def plan_path(given: str, folder: Path) -> str:
     return str(path)
 
 
-def _priced(command: str, arguments: Arguments, folder: Path, *, pick: bool = False) -> list[str]:
+def _pricing_words(command: str, arguments: Arguments, folder: Path, *, pick: bool = False) -> list[str]:
     words = [command, plan_path(arguments["file"], folder)]
     words += [f"--set={setting}" for setting in arguments.get("settings", ())]
     for key, flag in _FLAGS.items():
@@ -117,8 +117,8 @@ def _priced(command: str, arguments: Arguments, folder: Path, *, pick: bool = Fa
     return words
 
 
-def _explained(arguments: Arguments, folder: Path) -> list[str]:
-    return [*_priced("plan", arguments, folder), f"--explain={arguments['pick']}"]
+def _explain_words(arguments: Arguments, folder: Path) -> list[str]:
+    return [*_pricing_words("plan", arguments, folder), f"--explain={arguments['pick']}"]
 
 
 def _run(command: str, arguments: Arguments, _folder: Path) -> list[str]:
@@ -149,7 +149,7 @@ def _prices(arguments: Arguments, _folder: Path) -> list[str]:
     return ["prices", "show", *(f"{flag}={arguments[key]}" for key, flag in given.items() if key in arguments)]
 
 
-def _fixed(*words: str) -> Words:
+def _constant_words(*words: str) -> Words:
     return lambda _arguments, _folder: list(words)
 
 
@@ -159,7 +159,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="Total dollars to finish a job with every purchase option, best first. Spends nothing.",
         arguments={**_PLAN, "everything": {"type": "boolean", "description": "Every candidate."}},
         required=["file"],
-        words=partial(_priced, "plan"),
+        words=partial(_pricing_words, "plan"),
         document="plan",
     ),
     Tool(
@@ -167,7 +167,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="One candidate with every line of its bill, its range and what the gate says. Spends nothing.",
         arguments={**_PLAN, "pick": PICK},
         required=["file"],
-        words=partial(_priced, "quote", pick=True),
+        words=partial(_pricing_words, "quote", pick=True),
         document="quote",
     ),
     Tool(
@@ -175,7 +175,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="One job on every option, and GPU against Trainium with the port, and a verdict. Spends nothing.",
         arguments={name: schema for name, schema in _PLAN.items() if name != "max_usd"},
         required=["file"],
-        words=partial(_priced, "compare"),
+        words=partial(_pricing_words, "compare"),
         document="compare",
     ),
     Tool(
@@ -183,7 +183,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="How each number of a candidate is computed, step by step, with sources. Text. Spends nothing.",
         arguments={**_PLAN, "pick": PICK},
         required=["file", "pick"],
-        words=_explained,
+        words=_explain_words,
         document=None,
     ),
     Tool(
@@ -217,7 +217,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="The runs of this folder, newest first.",
         arguments={},
         required=[],
-        words=_fixed("runs"),
+        words=_constant_words("runs"),
         document="runs",
     ),
     Tool(
@@ -234,7 +234,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="What AWS offers now for a plan: blocks, training plans, reservations, spot. Buys nothing.",
         arguments={"file": FILE, "settings": SETTINGS, "region": REGION},
         required=["file"],
-        words=partial(_priced, "capacity"),
+        words=partial(_pricing_words, "capacity"),
         document="capacity",
         calls_aws=True,
     ),
@@ -263,7 +263,7 @@ _READ_ONLY: Sequence[Tool] = (
         about="The open approvals of a person: what each allows, once, until when, and for how many dollars.",
         arguments={},
         required=[],
-        words=_fixed("approve"),
+        words=_constant_words("approve"),
         document="approvals",
     ),
 )
@@ -275,7 +275,7 @@ def _acting(name: str, about: str, words: str) -> Tool:
         about=f"{about} {ASK.format(words=words)}",
         arguments={"approval": APPROVAL},
         required=["approval"],
-        words=_fixed(name),
+        words=_constant_words(name),
         document="started",
         acts=True,
         calls_aws=True,
@@ -287,7 +287,7 @@ _RESULT = Tool(
     about="How a launch, deployment or removal that this server started goes, and its result once it has ended.",
     arguments={"id": {"type": "string", "pattern": "^[0-9a-f]{12}$"}},
     required=["id"],
-    words=_fixed("result"),
+    words=_constant_words("result"),
     document="started",
 )
 TOOLS: Mapping[str, Tool] = {

@@ -56,7 +56,7 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
     # Where the weights are changes nothing of what follows.
     if any(finding.level is Level.ERROR and finding.code != WITHOUT_URI for finding in findings):
         return tuple(findings)
-    findings += _bought(served)
+    findings += _purchase_findings(served)
     findings += registry_findings(served.plan.request, served.plan.place, served.catalog)
     findings += budget_findings(served.plan.request, served.plan.place.region)
     findings += layout_findings(served)
@@ -220,7 +220,7 @@ def _compiler_host(served: ServingPlan) -> Iterator[Finding]:
     yield warning("compiler-memory", f"{PATH}.artifacts_uri", message, hint)
 
 
-def _bought(served: ServingPlan) -> Iterator[Finding]:
+def _purchase_findings(served: ServingPlan) -> Iterator[Finding]:
     plan, image = served.plan, served.serve.image
     if image is not None and not ECR.match(image):
         message = f"SageMaker pulls images from private ECR registries only, got {image}"

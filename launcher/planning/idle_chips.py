@@ -88,9 +88,9 @@ def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -
     if not uses and alone and not alone[0].srun:
         yield from _single(alone[0], command, nodes)
     for use in uses:
-        yield from _hidden(use.program, variables, nodes, use.per_node.number if use.per_node else nodes.workers)
+        yield from _hidden_chips(use.program, variables, nodes, use.per_node.number if use.per_node else nodes.workers)
     for program in [] if uses else alone:
-        yield from _hidden(program, variables, nodes, None if command.all_chips else 1)
+        yield from _hidden_chips(program, variables, nodes, None if command.all_chips else 1)
 
 
 def _compare(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
@@ -196,7 +196,9 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     yield warning(CODE, program.where, message + _dollars(nodes, total - used, total), fix)
 
 
-def _hidden(program: Program, variables: Mapping[str, str], nodes: Nodes, processes: int | None) -> Iterator[Finding]:
+def _hidden_chips(
+    program: Program, variables: Mapping[str, str], nodes: Nodes, processes: int | None
+) -> Iterator[Finding]:
     """Chips that a variable hides from the trainer; `processes` are those of its launcher on each node, if known."""
     for name in DEVICES:
         own = name in program.variables

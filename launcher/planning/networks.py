@@ -20,10 +20,10 @@ def subnet_id(plan: Plan) -> str | None:
 
     None for a plan whose network is new.
     """
-    return _chosen(plan.request.network, plan.place.az_id)
+    return _choose_subnet(plan.request.network, plan.place.az_id)
 
 
-def _chosen(network: NetworkRequest, az_id: str | None) -> str | None:
+def _choose_subnet(network: NetworkRequest, az_id: str | None) -> str | None:
     in_zone = (subnet.id for subnet in network.subnets if az_id is not None and subnet.az_id == az_id)
     return next(in_zone, next(iter(network.subnet_ids), None))
 
@@ -112,7 +112,7 @@ def _shared_network_findings(network: NetworkRequest, place: Place, catalog: Cat
 
 def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
     """Findings on the chosen subnet, if Slipway has read it: region, zone, public addresses and free ones."""
-    chosen = _chosen(request.network, place.az_id)
+    chosen = _choose_subnet(request.network, place.az_id)
     facts = next((subnet for subnet in request.network.subnets if subnet.id == chosen), None)
     if facts is None:
         return

@@ -129,7 +129,7 @@ class Estimator:
         # Nothing but chips and family matters to the arithmetic: types that differ in the rest share it.
         key = (facts.name.partition(".")[0], facts.accelerator, facts.accelerators, nodes)
         if key not in self._alike:
-            self._alike[key] = self._computed(facts, nodes, train, tokens)
+            self._alike[key] = self._compute_work(facts, nodes, train, tokens)
         work = self._alike[key]
         if work.instance_type == facts.name and not self.measured:
             return work
@@ -154,7 +154,7 @@ class Estimator:
 
         return learned_restart(instance_type, self.measured)
 
-    def _computed(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
+    def _compute_work(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
         """The work from tokens, without the hours around the job that the user's own runs of this type measured."""
         fitting = self._fitting(train, facts, nodes)
         shape = fitting.shape

@@ -248,7 +248,7 @@ class Lossy:
         """Hours lost less their mean at a factor of the speed, with probabilities."""
         losses = self._losses.times(factor)
         weight = (1.0 - losses.none) / LOSSES
-        return [(-losses.mean, losses.none), *((lost - losses.mean, weight) for lost in _lost(losses, LOSSES))]
+        return [(-losses.mean, losses.none), *((lost - losses.mean, weight) for lost in _lost_hours(losses, LOSSES))]
 
     def _below(self, value: float, parts: list[tuple[float, float]]) -> float:
         middle, down, up = self._running + self._losses.mean, self._speed.down, self._speed.up
@@ -300,7 +300,7 @@ def wall_hours(job: JobHours) -> Outcomes:
     if speed == (0.0, 0.0):
         for weight, part in _losses_by_rate(job):
             points += _atom(running, weight * part.none)
-            points += [(running + lost, weight * (1.0 - part.none) / FINE) for lost in _lost(part, FINE)]
+            points += [(running + lost, weight * (1.0 - part.none) / FINE) for lost in _lost_hours(part, FINE)]
         return Points(points, mean)
     return Lossy(running, speed, losses, mean)
 
@@ -338,7 +338,7 @@ def _widen(mid: float, spread: Spread, variance: float, mean: float) -> Smooth:
     return Smooth(mid * (1.0 + relative / 2.0), wider, mean)
 
 
-def _lost(losses: Losses, count: int) -> list[float]:
+def _lost_hours(losses: Losses, count: int) -> list[float]:
     """Equally likely hours lost, given that some are: a shifted gamma variable with their mean and variance.
 
     Its percentiles are E. B. Wilson's and M. M. Hilferty's (PNAS 17(12), 1931).

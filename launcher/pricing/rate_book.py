@@ -80,10 +80,10 @@ class RateBook:
         region, zone = group.locations[location]
         here = key.at(region, zone or "" if group.option is PurchaseOption.SPOT else "")
         if here not in self._rows:
-            self._rows[here] = self._offered(here, group.instance_type)
+            self._rows[here] = self._offer(here, group.instance_type)
         return self._rows[here]
 
-    def _offered(self, here: Key, instance_type: str) -> tuple[Row, float] | None:
+    def _offer(self, here: Key, instance_type: str) -> tuple[Row, float] | None:
         """The row of a key with its rate; spot without a market is no offer unless the user requested it."""
         row = self.selector.row(here)
         if row is None or (here.kind == SPOT and not self._is_offer(row, instance_type, here.region)):

@@ -243,7 +243,7 @@ class _Screen:
             for term, old, rates, moved in offers:
                 if (known := self.charge(group, rates[0][1], nodes, term)) is not None:
                     lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, moved, moved, rates)
-                    yield old, self._charged(lead, known)
+                    yield old, self._charge_lead(lead, known)
             return
         shortest_h = _shift_hours(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
         # Purchase options that end alike have the same.
@@ -278,9 +278,9 @@ class _Screen:
         for rate, location in lead.edges or ():
             edge = group.place(location, lead.nodes, lead.term)
             shift = min(shift, cost.shift(self._book.random_price(edge, rate, cost.hours)))
-        yield self._charged(lead, cost, shift)
+        yield self._charge_lead(lead, cost, shift)
 
-    def _charged(self, lead: _Lead, cost: Charge, shift: float = 0.0) -> _Lead:
+    def _charge_lead(self, lead: _Lead, cost: Charge, shift: float = 0.0) -> _Lead:
         """A lead with the charge of all its places, which random prices lower by `shift` at most."""
         work = self._estimator.work(self.groups[lead.group].instance_type, lead.nodes)
         instance_h, hours = cost.instance_hours, cost.line_h
@@ -385,9 +385,9 @@ class _Screen:
         train = self._context.request.workload.train
         if train is None or not train.data.gib:
             return 0.0
-        return min([self._moved(group.locations[location][0]) for _, location in rates]) * NEARLY
+        return min([self._transfer_usd(group.locations[location][0]) for _, location in rates]) * NEARLY
 
-    def _moved(self, region: str) -> float:
+    def _transfer_usd(self, region: str) -> float:
         """Dollars to bring the training data to a region."""
         if region not in self._transfers:
             self._transfers[region] = transfer_usd(region, self._context.request, self._context.catalog)

@@ -105,7 +105,7 @@ def find_approval(given: str, environment: Mapping[str, str], now: datetime) -> 
             f"an approval has 12 hexadecimal digits, got {given!r}", hint="slipway approve lists the open approvals"
         )
     path = _path(given, environment)
-    if _used(path).exists():
+    if _used_path(path).exists():
         raise ImpossibleError(f"approval {given} is used or was taken back: each is for one action", hint=AGAIN)
     if not path.exists():
         raise ImpossibleError(f"there is no approval {given}", hint=AGAIN)
@@ -124,7 +124,7 @@ def claim(approval: Approval, environment: Mapping[str, str]) -> None:
     path = _path(approval.id, environment)
     try:
         # A link fails where it exists; a rename would replace it.
-        os.link(path, _used(path))
+        os.link(path, _used_path(path))
         path.unlink()
     except (FileExistsError, FileNotFoundError) as problem:
         raise ImpossibleError(
@@ -149,7 +149,7 @@ def _path(given: str, environment: Mapping[str, str]) -> Path:
     return state_folder(environment) / FOLDER / f"{given}.json"
 
 
-def _used(path: Path) -> Path:
+def _used_path(path: Path) -> Path:
     return path.with_suffix(".used")
 
 

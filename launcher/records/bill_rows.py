@@ -173,7 +173,7 @@ def _cur(cells: Cells) -> BilledRow:
         quantity=_number(cells["line_item_usage_amount"] or "0", "line_item_usage_amount"),
         unit=_text(cells, "pricing_unit"),
         usd=_number(cells["line_item_unblended_cost"] or "0", "line_item_unblended_cost"),
-        spread_usd=_amortised(cells),
+        spread_usd=_amortised_usd(cells),
         begin=_moment(cells["line_item_usage_start_date"], "line_item_usage_start_date"),
         end=_moment(cells["line_item_usage_end_date"], "line_item_usage_end_date"),
         what=_text(cells, "line_item_line_item_description"),
@@ -181,7 +181,7 @@ def _cur(cells: Cells) -> BilledRow:
     )
 
 
-def _amortised(cells: Cells) -> Decimal:
+def _amortised_usd(cells: Cells) -> Decimal:
     """The amortised cost of a row of the Cost and Usage Report (AWS CUR query library, account spend)."""
 
     def usd(name: str) -> Decimal:

@@ -171,7 +171,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             float(lost),
             _tags(tags) if tags else {},
             _usd(used) if used else None,
-            _shared(shared) if shared else ALONE,
+            _read_shared(shared) if shared else ALONE,
             _CAUSES[cause] if cause else None,
             guard_reason or None,
         )
@@ -188,7 +188,7 @@ def _span(text: str) -> UsdRange:
 
 
 @lru_cache(maxsize=4096)
-def _shared(text: str) -> Shared:
+def _read_shared(text: str) -> Shared:
     return read(Shared, safe_json.loads(text), "shared", whole=True)
 
 

@@ -45,7 +45,7 @@ class PriceCache:
         Raises:
             UnreadableInputError: an existing file has another format.
         """
-        with self._locked():
+        with self._lock():
             self._write(tables.SOURCES, SOURCE_ROWS)
             rows_by_table: dict[Table, list[FileRow]] = {}
             for answer in answers:
@@ -60,7 +60,7 @@ class PriceCache:
         Raises:
             UnreadableInputError: a file of either folder has another format, or a future date.
         """
-        with self._locked():
+        with self._lock():
             read = {table: [tuple(row) for row in tables.read_checked(table, folder, today)] for table in PRICE_FILES}
             for table, rows in read.items():
                 before = tables.read_checked(table, self.folder, today)
@@ -78,7 +78,7 @@ class PriceCache:
 
     def note(self, questions: Iterable[str], now: datetime) -> None:
         """Record that the answers of some queries are stored."""
-        with self._locked():
+        with self._lock():
             before = self.answered(now)
             begun = self._journal()[0] if before else now
             state = {"begun": (begun or now).isoformat(), "answered": sorted({*before, *questions})}
@@ -86,7 +86,7 @@ class PriceCache:
 
     def finish(self) -> None:
         """Delete the record of queries, so that the next refresh repeats all queries."""
-        with self._locked():
+        with self._lock():
             (self.folder / JOURNAL).unlink(missing_ok=True)
 
     def _journal(self) -> tuple[datetime | None, list[str]]:
@@ -107,7 +107,7 @@ class PriceCache:
         write_whole(path, tables.encode(table, rows))
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / ".lock").open("w", encoding="utf-8") as lock:

@@ -41,7 +41,7 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
     """
     try:
         content = read_regular(path, MAX_BYTES)
-        stated = _stated(path) if expected is None else expected.lower()
+        stated = _read_digest(path) if expected is None else expected.lower()
     except (OSError, UnusableFileError) as cause:
         reason = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
         raise _unreadable(path, reason, "name a file that can be read") from cause
@@ -64,7 +64,7 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
     return digest
 
 
-def _stated(path: Path) -> str:
+def _read_digest(path: Path) -> str:
     beside = path.with_name(path.name + SUFFIX)
     if not beside.is_file():
         raise _unreadable(

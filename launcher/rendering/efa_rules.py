@@ -109,7 +109,7 @@ def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]
             if group["InstanceType"] == ml_name(facts.name):
                 network = group.get("OverrideVpcConfig") or properties["VpcConfig"]
                 yield from _across_zones(name, network["Subnets"])
-                if not speaking.intersection(_named(network["SecurityGroupIds"])):
+                if not speaking.intersection(_reference_names(network["SecurityGroupIds"])):
                     yield _isolation_finding(name, f"the group {group['InstanceGroupName']} has")
 
 
@@ -132,7 +132,11 @@ def _interface_findings(name: str, data: Document, facts: InstanceType, speaking
     if len(interfaces) < facts.efa_interfaces:
         message = f"{facts.name} has {facts.efa_interfaces} interfaces for EFA, and {len(interfaces)} are attached"
         yield error("efa-not-attached", name, message, "InterfaceType: efa or efa-only on every network card")
-    alone = [interface for interface in interfaces if not speaking.intersection(_named(interface.get("Groups", ())))]
+    alone = [
+        interface
+        for interface in interfaces
+        if not speaking.intersection(_reference_names(interface.get("Groups", ())))
+    ]
     if alone:
         yield _isolation_finding(name, f"{len(alone)} interfaces have")
 
@@ -143,16 +147,16 @@ def _groups_of_themselves(resources: Document) -> frozenset[str]:
         properties = resource.get("Properties", {})
         for way, other in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
             rules = [properties] if resource["Type"] == f"{_GROUP}{way}" else []
-            owners = _named([properties.get("GroupId")])
+            owners = _reference_names([properties.get("GroupId")])
             if resource["Type"] == _GROUP:
                 rules, owners = properties.get(f"SecurityGroup{way}", []), [name]
             for rule in rules:
-                if str(rule.get("IpProtocol")) == _ALL and set(owners) & set(_named([rule.get(other)])):
+                if str(rule.get("IpProtocol")) == _ALL and set(owners) & set(_reference_names([rule.get(other)])):
                     ways_by_group.setdefault(owners[0], set()).add(way)
     return frozenset(name for name, ways in ways_by_group.items() if len(ways) == 2)  # noqa: PLR2004 - in and out
 
 
-def _named(references: Iterable[Any]) -> list[str]:
+def _reference_names(references: Iterable[Any]) -> list[str]:
     names = []
     for reference in references:
         if isinstance(reference, Mapping):

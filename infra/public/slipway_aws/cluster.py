@@ -109,7 +109,7 @@ class _PlanConstruct(PricedConstruct):
         super().__init__(scope, id_)
         own_flags(self)
         with readable():
-            self._priced, catalog = _quoted(Path(plan), given, max_usd, serves=self.SERVES)
+            self._priced, catalog = _quote_plan(Path(plan), given, max_usd, serves=self.SERVES)
             pinned = self._priced.plan
             refuse_unbuildable(pinned, catalog)
             account = _account(self, given, pinned)
@@ -243,7 +243,7 @@ class SlipwayEndpoint(_PlanConstruct):
         )
 
 
-def _quoted(path: Path, given: _Given, max_usd: Decimal | None, *, serves: bool) -> tuple[Quote, Catalog]:
+def _quote_plan(path: Path, given: _Given, max_usd: Decimal | None, *, serves: bool) -> tuple[Quote, Catalog]:
     """The quote of the only plan that a file states, with the catalog; `serves`: it must be a serving plan.
 
     The age of a price refuses nothing here: a synthesis buys nothing, and must give the same result tomorrow.

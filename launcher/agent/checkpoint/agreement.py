@@ -30,23 +30,23 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
         LostNodeError: another node stopped responding.
         AgentError: some nodes restored a checkpoint and other nodes have no usable one.
     """
-    restored = _spoken(restore(None))
+    restored = _step_number(restore(None))
     if peers.alone or over():
         return
     peers.publish_state(restored=restored)
     while not over():
-        go, lowest = _collected(peers) if peers.part == 0 else _heard_from_first(peers)
+        go, lowest = _collect_steps(peers) if peers.part == 0 else _heard_from_first(peers)
         if go == restored:
             return
         if lowest is None or lowest >= restored:
             time.sleep(_POLL_S)
             continue
-        restored = _spoken(restore(lowest))
+        restored = _step_number(restore(lowest))
         if not over():
             peers.publish_state(restored=restored)
 
 
-def _collected(peers: Peers) -> tuple[int | None, int | None]:
+def _collect_steps(peers: Peers) -> tuple[int | None, int | None]:
     """On the first node: announce and return the common step and the lowest step of all nodes; None while unknown."""
     gathered = peers.gathered()
     _refuse_one_that_ended(gathered.stopped)
@@ -85,5 +85,5 @@ def _refuse_one_that_ended(stopped: tuple[str, int] | None) -> None:
         raise ended
 
 
-def _spoken(step: int | None) -> int:
+def _step_number(step: int | None) -> int:
     return NONE if step is None else step

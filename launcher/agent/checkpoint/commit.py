@@ -180,7 +180,7 @@ def complete_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tupl
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):
-        manifest, reason, written_s = _inspected(store, key, step, sizes)
+        manifest, reason, written_s = _inspect_manifest(store, key, step, sizes)
         if manifest is not None:
             wholes.append((written_s, manifest.written_at, manifest))
         reasons.append(reason)
@@ -189,7 +189,7 @@ def complete_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tupl
     return [manifest for _, _, manifest in wholes], whys
 
 
-def _inspected(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
+def _inspect_manifest(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
     try:
         text = store.get_text(key)
         manifest = manifests.parse(text.text)

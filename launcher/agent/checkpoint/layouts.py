@@ -93,7 +93,7 @@ class Layout:
     @property
     def is_nameless(self) -> bool:
         """Whether the names have no step: it is read of the checkpoint itself."""
-        return "step" not in _compiled(self.names).groupindex
+        return "step" not in _compile_names(self.names).groupindex
 
     @property
     def is_counted(self) -> bool:
@@ -107,18 +107,18 @@ class Layout:
 
     def step_of(self, name: str) -> int | None:
         """The step in a checkpoint's name, relative to the checkpoint folder; None without a step or a match."""
-        match = None if self.is_nameless else _compiled(self.names).fullmatch(name)
+        match = None if self.is_nameless else _compile_names(self.names).fullmatch(name)
         return int(match.group("step")) if match is not None else None
 
     def matches(self, name: str) -> bool:
         """Whether an entry of the checkpoint folder has such a name."""
-        return _compiled(self.names).fullmatch(name) is not None
+        return _compile_names(self.names).fullmatch(name) is not None
 
     def step_in(self, folder: Path, name: str) -> int | None:
         """The step of an entry of the checkpoint folder, by its name or its content; None if it is no checkpoint."""
         if not self.is_nameless:
             return self.step_of(name)
-        if self.is_counted or not _compiled(self.names).fullmatch(name) or (folder / name).is_symlink():
+        if self.is_counted or not _compile_names(self.names).fullmatch(name) or (folder / name).is_symlink():
             return None
         try:
             status = (folder / name).stat()
@@ -178,7 +178,7 @@ class Layout:
 
     def links_of(self, name: str) -> dict[str, str]:
         """The links that a framework maintains next to a checkpoint, with their targets."""
-        match = _compiled(self.names).fullmatch(name)
+        match = _compile_names(self.names).fullmatch(name)
         if match is None or not self.links:
             return {}
         link, _, target = self.links.partition("=")
@@ -307,7 +307,7 @@ def described(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
     Without a group it describes fixed names: what is written there is the next checkpoint, and its number is counted.
     """
     names = re.sub(r"(?<!\\)\((?!\?)", "(?P<step>", pattern, count=1)
-    if _compiled(names).groups > 1:
+    if _compile_names(names).groups > 1:
         raise re.error("it must have exactly one group, which matches the step, or none for fixed names")
     tracker_fields = tracker or {}
     resume = "parent" if tracker_fields else "self"
@@ -581,7 +581,7 @@ def _is_of(row: Layout, manifest: Manifest) -> bool:
 
 
 @functools.cache
-def _compiled(names: str) -> "re.Pattern[str]":
+def _compile_names(names: str) -> "re.Pattern[str]":
     return re.compile(names)
 
 

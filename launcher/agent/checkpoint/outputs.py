@@ -69,7 +69,7 @@ class Outputs:
         try:
             return self._bring(files, begun, deadline)
         except (UnusableCheckpointError, OSError) as error:
-            return self._failed(str(error))
+            return self._log_failure(str(error))
         finally:
             timer.cancel()
 
@@ -79,7 +79,7 @@ class Outputs:
                 manifest, sent_bytes = self._send(files)
             except StoreError as error:
                 if time.monotonic() + _AGAIN_S >= deadline:
-                    return self._failed(f"in {time.monotonic() - begun:.0f} s: {error}")
+                    return self._log_failure(f"in {time.monotonic() - begun:.0f} s: {error}")
                 time.sleep(_AGAIN_S)
             else:
                 size = sum(file.bytes for file in manifest.files)
@@ -89,7 +89,7 @@ class Outputs:
                 )
                 return ""
 
-    def _failed(self, reason: str) -> str:
+    def _log_failure(self, reason: str) -> str:
         self._log.append("outputs-not-stored", reason=reason)
         return reason
 

@@ -187,7 +187,7 @@ class Restore:
             hashes |= stored
             brought += [name] if stored else []
         together = with_others(finished, [*finished.others, *brought]) if brought else finished
-        return finished if together is finished else replace(together, hashes=dict(_hashed(finished)) | hashes)
+        return finished if together is finished else replace(together, hashes=dict(_hashes_in_set(finished)) | hashes)
 
     def _brought_back(self, name: str, *, at_most: int) -> dict[str, str]:
         """Put a checkpoint of the store into `previous`; return the SHA-256 of its files, empty if none exists.
@@ -421,7 +421,7 @@ class Restore:
             reused = {file for file, is_same in zip(files, pool.map(same, files), strict=True) if is_same}
         for file in reused:
             (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
-            _copied(earlier, file.path, partial / file.path)
+            _link_or_copy(earlier, file.path, partial / file.path)
         return reused
 
     def _download(self, files: list[StoredFile], partial: Path, manifest: Manifest) -> str:
@@ -493,7 +493,7 @@ def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
     return checkpoints if row.resume == "parent" or several else checkpoints / finished.name
 
 
-def _hashed(finished: FinishedFolder) -> Iterable[tuple[str, str]]:
+def _hashes_in_set(finished: FinishedFolder) -> Iterable[tuple[str, str]]:
     """The hashes of a checkpoint by the paths that they have in its set."""
     above = "" if finished.entries else f"{finished.name}/"
     return ((above + path, digest) for path, digest in finished.hashes.items())
@@ -540,7 +540,7 @@ def _by_content(files: Iterable[StoredFile]) -> dict[tuple[str, int], dict[str, 
     return copies
 
 
-def _copied(folder: Path, path: str, target: Path) -> None:
+def _link_or_copy(folder: Path, path: str, target: Path) -> None:
     """Hard-link a file of the folder if the file system can; otherwise, or if the path leads through a link, copy."""
     source = folder / path
     if source.stat().st_nlink == 1 and source.resolve() == folder.resolve() / path:

@@ -97,7 +97,7 @@ class Backlog:
         others = finished.others
         if several:
             self.peers.publish_state(arrears=[number, finished.step, attempt_life, others])
-        part, sent_bytes = self._sent(finished)
+        part, sent_bytes = self._send_part(finished)
         if several and not self._all_have_sent(number):
             return
         manifest = assemble(self.store, part, session=self.writer.session)
@@ -151,7 +151,7 @@ class Backlog:
         if finished is None or finished.step != step or self.scratch.life_of(finished) != life:
             return False
         try:
-            part, sent_bytes = self._sent(self.completed(finished, others))
+            part, sent_bytes = self._send_part(self.completed(finished, others))
         except (StoreError, UnusableCheckpointError, OSError) as error:
             self._log_rejection(finished, error)
             return False
@@ -160,7 +160,7 @@ class Backlog:
 
     # ------------------------------------------------------------------------------------------------------------ both
 
-    def _sent(self, finished: FinishedFolder) -> tuple[Manifest, int]:
+    def _send_part(self, finished: FinishedFolder) -> tuple[Manifest, int]:
         """Send this node's part, verified against the hashes from when it was finished."""
         part, sent_bytes = Sender(self.store, self.writer).send(finished)
         for file in part.files:

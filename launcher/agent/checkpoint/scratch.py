@@ -122,7 +122,7 @@ class Scratch:
                     f"{self.root} contains files that the agent did not create ({min(names)}); empty the folder "
                     "or set another"
                 )
-            self._lock = _locked(self.root / LOCK_NAME, wait_s=_WAIT_S)
+            self._lock = _acquire_lock(self.root / LOCK_NAME, wait_s=_WAIT_S)
             self._end_processes(self.root)
             owner = _owner(self.root)
             self._make_first_room()
@@ -410,7 +410,7 @@ class Scratch:
             if folder == self.root or not (folder / _OWNER_NAME).is_file():
                 continue
             try:
-                lock = _locked(folder / LOCK_NAME, wait_s=0.0)
+                lock = _acquire_lock(folder / LOCK_NAME, wait_s=0.0)
             except (AgentError, OSError):
                 continue
             try:
@@ -419,7 +419,7 @@ class Scratch:
                 os.close(lock)
 
 
-def _locked(path: Path, *, wait_s: float) -> int:
+def _acquire_lock(path: Path, *, wait_s: float) -> int:
     """An exclusive lock that the kernel releases when the process ends, for any reason."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     patience = time.monotonic() + wait_s

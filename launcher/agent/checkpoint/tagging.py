@@ -230,7 +230,7 @@ class TagWorker:
         Raises:
             StoreError: the store cannot be read; the first node takes that sheet back after a timeout.
         """
-        number, takers = _assigned(self._peers.first().get("tagging"))
+        number, takers = _parse_assignment(self._peers.first().get("tagging"))
         if number <= self._seen or self._peers.part not in takers:
             return None
         self._seen = number
@@ -244,7 +244,7 @@ class TagWorker:
         self._store.write_text(sheet.key, replace(sheet, keys=(), done=True).to_json())
 
 
-def _assigned(value: object) -> tuple[int, list[int]]:
+def _parse_assignment(value: object) -> tuple[int, list[int]]:
     """The number and the nodes that the first node announced; 0 and an empty list if it announced none."""
     match value:
         case [int(number), list(takers)]:

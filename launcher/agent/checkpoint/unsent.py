@@ -226,10 +226,14 @@ class UnsentRecord:
 
 
 def _are_same(recorded: Collection[LocalFile], now: Collection[LocalFile]) -> bool:
-    return bool(recorded) and not changed_since(_moved(recorded), _moved(now)) and len(now) == len(recorded)
+    return (
+        bool(recorded)
+        and not changed_since(_without_times(recorded), _without_times(now))
+        and len(now) == len(recorded)
+    )
 
 
-def _moved(files: Iterable[LocalFile]) -> Iterator[LocalFile]:
+def _without_times(files: Iterable[LocalFile]) -> Iterator[LocalFile]:
     """The files without the time that moving them changes, and without what earlier versions did not record."""
     return (replace(file, changed_ns=0, mode=0) for file in files)
 

@@ -94,7 +94,7 @@ class Sender:
         with self._store.uploads() as uploads:
             try:
                 for local in before if in_packs == [] else sorted(alone, key=lambda file: file.path):
-                    stored.append(self._stored(finished, local, base))
+                    stored.append(self._store_file(finished, local, base))
                     if stored[-1].key.startswith(f"{base}/"):
                         sent = stored[-1]
                         uploads.upload(finished.source(local), sent.key, size=local.bytes, sha256=sent.sha256)
@@ -143,7 +143,7 @@ class Sender:
         self._sent.update({(step, file.path): file for file in sent if file.offset is None})
         self._sent_packs.update({(step, contents): key for contents, key in known_packs(sent).items()})
 
-    def _stored(self, finished: FinishedFolder, local: LocalFile, base: str) -> StoredFile:
+    def _store_file(self, finished: FinishedFolder, local: LocalFile, base: str) -> StoredFile:
         """The manifest entry of a file: an object that already holds its content, or a new key below `base`."""
         folder = finished.path
         try:

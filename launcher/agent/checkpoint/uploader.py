@@ -148,7 +148,7 @@ class Uploader(threading.Thread):
 
     def offer(self, folder: FinishedFolder) -> None:
         """Queue a finished checkpoint, and hold its files until it is sent or a newer one is queued."""
-        folder = _held(folder)
+        folder = _hold_files(folder)
         with self._changed:
             self._owed.add(folder.step)
             self._versions[folder.step] += 1
@@ -249,9 +249,9 @@ class Uploader(threading.Thread):
             others = folder.others
             self._peers.publish_state(sending=folder.step, others=others)
             return folder
-        return self._joined(folder)
+        return self._join_set(folder)
 
-    def _joined(self, folder: FinishedFolder) -> FinishedFolder:
+    def _join_set(self, folder: FinishedFolder) -> FinishedFolder:
         """On other nodes than the first: a checkpoint with those that the first node's names as one set with it."""
         first = self._peers.first()
         others = first.get("others") if first.get("sending") == folder.step else None
@@ -260,7 +260,7 @@ class Uploader(threading.Thread):
         together = with_others(folder, [name for name in others if is_below(str(name))])
         if together is folder:
             return folder
-        together = _held(together)
+        together = _hold_files(together)
         with self._changed:
             if self._waiting.get(folder.step) is not folder:
                 return folder  # it is written again: the upload finds that out
@@ -325,7 +325,7 @@ class Uploader(threading.Thread):
     # --------------------------------------------------------------------------------------------------------- upload
 
     def _upload(self, folder: FinishedFolder) -> None:
-        sent = self._copied(folder)
+        sent = self._copy_in_place_save(folder)
         try:
             self._learn_complete()
             part, sent_bytes = self._send(sent)
@@ -357,7 +357,7 @@ class Uploader(threading.Thread):
         if self._writer.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
 
-    def _copied(self, folder: FinishedFolder) -> FinishedFolder:
+    def _copy_in_place_save(self, folder: FinishedFolder) -> FinishedFolder:
         """A checkpoint that the trainer writes again in place, with a copy of its content, if it is known as whole."""
         if not folder.in_place or folder.guessed or self._writer.parts > 1:
             return folder
@@ -449,7 +449,7 @@ class Uploader(threading.Thread):
                 self._drop(step, NEWER)
                 continue
             try:
-                manifest = self._committed(delivered)
+                manifest = self._commit_part(delivered)
             except StoreError as error:
                 self._pause(step, error)
                 return
@@ -466,7 +466,7 @@ class Uploader(threading.Thread):
             if manifest is not None:
                 self._settle(manifest, delivered.sent_bytes)
 
-    def _committed(self, delivered: Delivered) -> Manifest | None:
+    def _commit_part(self, delivered: Delivered) -> Manifest | None:
         """The checkpoint that was committed; None while a part is missing."""
         part = delivered.manifest
         with self._changed:
@@ -535,7 +535,7 @@ class Uploader(threading.Thread):
         self._quorum.withdraw(step)
 
 
-def _held(folder: FinishedFolder) -> FinishedFolder:
+def _hold_files(folder: FinishedFolder) -> FinishedFolder:
     """A checkpoint with its files held; itself if the trainer writes into them, or if not all can be stored."""
     try:
         obstacle = folder.in_place or folder.survey().obstacle

@@ -269,7 +269,7 @@ class CheckpointWatch:
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
             needed_s = 0.0 if all_of_them else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
-            folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
+            folder = self._inspect_entry(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
                 continue
             ended = self._candidates.pop(_key(entry)).since
@@ -332,7 +332,7 @@ class CheckpointWatch:
             self._restored_folder, self._restored = None, frozenset(others)
             self._reported = {step: folder for step, folder in self._reported.items() if folder is not None}
 
-    def _inspected(
+    def _inspect_entry(
         self,
         entry: CheckpointEntry,
         lacks: str,

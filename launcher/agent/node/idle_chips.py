@@ -55,7 +55,7 @@ class IdleChips:
         idle = sorted(chip for chip, busy in used.items() if not busy)
         if idle:
             minutes = self._after_s / 60
-            reason = f"{_listed(idle)} of {len(used)} were used by no process in the first {minutes:g} minutes"
+            reason = f"{_number_runs(idle)} of {len(used)} were used by no process in the first {minutes:g} minutes"
             self._log.append("chips-idle", chips=idle, of=len(used), reason=f"chips {reason}")
 
 
@@ -105,10 +105,10 @@ def _open_devices(devices: Path) -> set[int]:
     return found
 
 
-def _listed(chips: list[int]) -> str:
+def _number_runs(chips: list[int]) -> str:
     """Numbers in words, runs of them by their ends.
 
-    >>> _listed([1, 2, 3, 7]), _listed([0])
+    >>> _number_runs([1, 2, 3, 7]), _number_runs([0])
     ('1 to 3, 7', '0')
     """
     runs: list[list[int]] = []

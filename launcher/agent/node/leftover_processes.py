@@ -32,14 +32,14 @@ def end_leftovers(interval_file: Path, *, gently: bool = False) -> list[str]:
     patience = time.monotonic() + _KILL_WAIT_S
     while remaining := _find(interval_file):
         if time.monotonic() >= patience:
-            names = ", ".join(_described(process) for process in remaining[:4])
+            names = ", ".join(_process_text(process) for process in remaining[:4])
             raise OccupiedNodeError(
                 f"{len(remaining)} processes of an ended attempt cannot be killed ({names}): they write into "
                 f"{interval_file.parent}; reboot or replace this node"
             )
         send(remaining, signal.SIGKILL)  # again and again: one may have started another
         _wait(interval_file, _POLL_S)
-    return [_described(process) for process in first]
+    return [_process_text(process) for process in first]
 
 
 def _find(interval_file: Path) -> tuple[Process, ...]:
@@ -53,5 +53,5 @@ def _wait(interval_file: Path, wait_s: float) -> None:
         time.sleep(_POLL_S)
 
 
-def _described(process: Process) -> str:
+def _process_text(process: Process) -> str:
     return f"{process.program or 'a process'} (process {process.pid})"

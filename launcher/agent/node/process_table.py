@@ -106,9 +106,9 @@ def _process(pid: int, parent: int, started: int, environment: Mapping[str, str]
         started=started,
         arguments=tuple(_strings(pid, "cmdline")),
         rank=tuple(environment.get(name) for name in RANK_VARIABLES),
-        caught=_caught(pid),
+        caught=_caught_signals(pid),
         has_chip=_has_chip(pid),
-        worked=_worked(pid),
+        worked=_cpu_ticks(pid),
     )
 
 
@@ -144,7 +144,7 @@ def _stat_of(pid: int) -> tuple[int, int] | tuple[()]:
     return () if not fields or fields[STATE] in ("Z", "X") else (int(fields[PARENT]), int(fields[START]))
 
 
-def _worked(pid: int) -> int:
+def _cpu_ticks(pid: int) -> int:
     fields = stat_fields(pid)
     return int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS]) if fields else 0
 
@@ -162,7 +162,7 @@ def environment_of(pid: int) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def _caught(pid: int) -> frozenset[int]:
+def _caught_signals(pid: int) -> frozenset[int]:
     """The signals in SigCgt (proc_pid_status(5): a mask, hexadecimal, bit 0 for signal 1)."""
     for line in "".join(_strings(pid, "status")).splitlines():
         name, _, mask = line.partition(":")

@@ -44,7 +44,7 @@ class Metrics:
     def keep_room(self) -> None:
         """Allocate room for the next lines: the command, another job or a checkpoint may fill the disk at any time."""
         with contextlib.suppress(OSError):  # without it the file only has the room that the disk has
-            descriptor = self._opened()
+            descriptor = self._open_log()
             try:
                 size = os.fstat(descriptor).st_size
                 if size + LONGEST_LINE > self._reserved:
@@ -84,7 +84,7 @@ class Metrics:
         """Append a line, and before it the end of one that a full disk cut; return whether all of it was written."""
         data = b"\n" + line if self._torn else line
         try:
-            descriptor = self._opened()
+            descriptor = self._open_log()
             try:
                 written = os.write(descriptor, data)
             finally:
@@ -94,7 +94,7 @@ class Metrics:
         self._torn = written < len(data)
         return not self._torn
 
-    def _opened(self) -> int:
+    def _open_log(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 

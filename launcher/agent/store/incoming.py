@@ -66,13 +66,13 @@ class Incoming:
         """Record a part that is in the file, and hash the content that now continues the hash."""
         with self._lock:
             if part.hashed:
-                self._followed(part.end)
+                self._end_hashing(part.end)
             else:
                 self._ahead[part.begin] = part.end
         while (end := self._next()) is not None:
             self._read(end, buffer)
             with self._lock:
-                self._followed(end)
+                self._end_hashing(end)
 
     def _next(self) -> int | None:
         """The end of what the caller must hash now; None: it has not arrived, another worker hashes, or all is over."""
@@ -90,7 +90,7 @@ class Incoming:
                 self._digest.update(buffer[:count])
                 remaining -= count
 
-    def _followed(self, end: int) -> None:
+    def _end_hashing(self, end: int) -> None:
         self._hashed, self._hashing = end, False
         self._end_if_complete()
 

@@ -124,9 +124,9 @@ class Tail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._mark = path.with_name(f"{path.name}.sent")
-        self._sent = self._offset = self._marked()
+        self._sent = self._offset = self._read_mark()
 
-    def _marked(self) -> int:
+    def _read_mark(self) -> int:
         try:
             mark = int(self._mark.read_text(encoding="utf-8"))
             return mark if 0 <= mark <= self._path.stat().st_size else 0

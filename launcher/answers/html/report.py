@@ -109,7 +109,7 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None,
     parts += _plots(report, timeline)
     if look is not None:
         parts.append(nodes_plot(look))
-    parts += [_attempts(report), _checked(report)]
+    parts += [_attempts(report), _verified_table(report)]
     return document(f"{report.name}: the run", parts)
 
 
@@ -160,7 +160,7 @@ def _attempts(report: Report) -> str:
     return "<h2>Attempts</h2>" + table("Every start of the job", columns, report.attempts, key="attempts")
 
 
-def _checked(report: Report) -> str:
+def _verified_table(report: Report) -> str:
     rows = [*report.verified_resources, *(f"not emulated: {resource}" for resource in report.not_emulated)]
     caption = f"{number_of(len(report.verified_resources), 'fact')} as planned"
     return "<h2>Read back</h2>" + table(caption, [Column("fact", str)], rows, key="facts")

@@ -148,11 +148,11 @@ def _laid_out(
 
     Without a price Slipway chooses the layout with the fewest instance-hours.
     """
-    first = _drawn(group, location, filled[0], counter)
+    first = _draw_candidate(group, location, filled[0], counter)
     first = replace(first, watching=monitoring_lines(first.place, first.serve, first.hosting.mode, counter.context))
     candidate = [
         first,
-        *(replace(_drawn(group, location, index, counter), watching=first.watching) for index in filled[1:]),
+        *(replace(_draw_candidate(group, location, index, counter), watching=first.watching) for index in filled[1:]),
     ]
     costs = [_cost(index, layout) for index, layout in zip(candidate, filled, strict=True)]
     ordered = sorted(range(len(candidate)), key=costs.__getitem__)
@@ -183,7 +183,7 @@ def _hours(option: PurchaseOption, layout: _Filled) -> float:
     return paid_hours(option, layout.fleet) + layout.fleet.deployment_hours
 
 
-def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter: _Counter) -> ServingCandidate:
+def _draw_candidate(group: CandidateGroup, location: _Location, layout: _Filled, counter: _Counter) -> ServingCandidate:
     context, choices = counter.context, counter.choices
     place = group.place(location.where, max(1, layout.fleet.instances.most), location.term)
     return ServingCandidate(

@@ -135,7 +135,7 @@ def recommend(sides: Sides) -> Verdict:
 def _choose(sides: Sides) -> Verdict:
     instance, choice = cheaper_instances(sides)
     if sides.closed:
-        return _closed(sides)
+        return _closed_model_verdict(sides)
     if instance is None:
         if sides.hosted_usd is None:
             text = "No candidate has a price: there is nothing to compare."
@@ -167,7 +167,7 @@ def _is_close(sides: Sides, instance: Decimal, choice: ServingChoice) -> bool:
     return abs(other - instance) < CLOSE * max(other, instance) and not _is_measured(sides, choice)
 
 
-def _closed(sides: Sides) -> Verdict:
+def _closed_model_verdict(sides: Sides) -> Verdict:
     model = sides.serve.model
     if sides.hosted_usd is None:
         text = f"{model} is closed, and no price of it on Bedrock is known."

@@ -214,7 +214,7 @@ class _Pricer:
                 return self._spot(kind)
             case parts.BLOCK:
                 return self.catalog.capacity_block(kind, self.region)
-        return self._managed(kind, part.component) if part.component else self._on_demand(kind)
+        return self._managed_price(kind, part.component) if part.component else self._on_demand(kind)
 
     def _on_demand(self, kind: str) -> Price | Unpriced:
         """EC2's price; that of a type without accelerators may be derived from other regions."""
@@ -223,7 +223,7 @@ class _Pricer:
             return self.catalog.on_demand(kind, self.region)
         return self.catalog.instance_price(kind, self.region)
 
-    def _managed(self, kind: str, component: str) -> Price | Unpriced:
+    def _managed_price(self, kind: str, component: str) -> Price | Unpriced:
         listed = self.catalog.sagemaker(kind, self.region, component)
         facts = self.catalog.instance_types.get(kind.removeprefix("ml."))
         if isinstance(listed, Price) or facts is None or facts.accelerator is not None:

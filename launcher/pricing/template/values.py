@@ -172,13 +172,13 @@ class Template:
             if name.startswith("!"):
                 pieces.append(f"${{{name[1:]}}}")
                 continue
-            value = values.get(name) if name in values else self._named(name, depth)
+            value = values.get(name) if name in values else self._lookup_name(name, depth)
             if isinstance(value, Unknown):
                 return value
             pieces.append("" if value is NO_VALUE else str(value))
         return "".join([*pieces, rest])
 
-    def _named(self, name: str, depth: int) -> Any:
+    def _lookup_name(self, name: str, depth: int) -> Any:
         logical_id, _, attribute = name.partition(".")
         return self._attribute([logical_id, attribute], depth) if attribute else self._ref(name, depth)
 
@@ -221,7 +221,7 @@ class Template:
         (name, argument), *_ = condition.items()
         if name == "Condition":
             return self._holds(argument, depth + 1)
-        return self._equal(argument, depth) if name == "Fn::Equals" else self._combined(name, argument, depth)
+        return self._equal(argument, depth) if name == "Fn::Equals" else self._combine_conditions(name, argument, depth)
 
     def _equal(self, argument: Any, depth: int) -> bool | None:
         if not _is_list(argument, 2):
@@ -232,7 +232,7 @@ class Template:
             return None
         return str(left) == str(right)
 
-    def _combined(self, name: str, argument: Any, depth: int) -> bool | None:
+    def _combine_conditions(self, name: str, argument: Any, depth: int) -> bool | None:
         parts = [self._holds(part, depth + 1) for part in argument] if isinstance(argument, list) else []
         if name == "Fn::Not" and len(parts) == 1:
             return None if parts[0] is None else not parts[0]

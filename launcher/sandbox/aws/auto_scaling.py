@@ -99,7 +99,7 @@ class Fleet:
             refused = self._refusal(data, distribution, pool, spot=spot)
             if not refused[1]:
                 self.capacity.take(pool.type, pool.facts)
-                return self._started(group, data, pool.type, pool.subnet, pool.facts.zone, spot=spot)
+                return self._start_machine(group, data, pool.type, pool.subnet, pool.facts.zone, spot=spot)
         raise LaunchRefusedError(allocation.refusal_text(refused, mixed=bool(policy), spot=spot))
 
     def _refusal(
@@ -128,7 +128,7 @@ class Fleet:
         counted = (each for each in backend.all_instances() if each.state in ("pending", "running"))
         return sum(_vcpus(self._ec2, each.instance_type) for each in counted if (each.lifecycle == "spot") is spot)
 
-    def _started(
+    def _start_machine(
         self, group: Group, data: Mapping[str, Any], type_: str, subnet: str, zone: str, *, spot: bool
     ) -> Machine:
         tags = {**instance_tags(data), **group.propagated()}
@@ -519,17 +519,17 @@ def install(groups: Groups) -> None:
 
 def _reads(groups: Groups) -> tuple[Any, ...]:
     def describe_auto_scaling_groups(response: Any) -> ActionResult:
-        names = _given(response).get("AutoScalingGroupNames", [])
+        names = _request_parameters(response).get("AutoScalingGroupNames", [])
         listed = [group for group in groups.in_region(response.region) if not names or group.name in names]
         return ActionResult({"AutoScalingGroups": [group.document() for group in listed]})
 
     def describe_scaling_activities(response: Any) -> ActionResult:
-        given = _given(response)
+        given = _request_parameters(response)
         activities = groups.find(response.region, given["AutoScalingGroupName"]).activities
         return ActionResult({"Activities": activities[: int(given.get("MaxRecords", 100))]})
 
     def describe_lifecycle_hooks(response: Any) -> ActionResult:
-        group = groups.find(response.region, _given(response)["AutoScalingGroupName"])
+        group = groups.find(response.region, _request_parameters(response)["AutoScalingGroupName"])
         hooks = group.request.get("LifecycleHookSpecificationList", ())
         return ActionResult({"LifecycleHooks": [{"AutoScalingGroupName": group.name, **hook} for hook in hooks]})
 
@@ -538,11 +538,11 @@ def _reads(groups: Groups) -> tuple[Any, ...]:
 
 def _changes(groups: Groups) -> tuple[Any, ...]:
     def create_auto_scaling_group(response: Any) -> EmptyResult:
-        groups.create(response.region, _given(response))
+        groups.create(response.region, _request_parameters(response))
         return EmptyResult()
 
     def delete_auto_scaling_group(response: Any) -> EmptyResult:
-        given = _given(response)
+        given = _request_parameters(response)
         group = groups.find(response.region, given["AutoScalingGroupName"])
         if group.members and not given.get("ForceDelete"):
             raise AutoscalingClientError(
@@ -552,25 +552,25 @@ def _changes(groups: Groups) -> tuple[Any, ...]:
         return EmptyResult()
 
     def set_desired_capacity(response: Any) -> EmptyResult:
-        given = _given(response)
+        given = _request_parameters(response)
         groups.resize(response.region, given["AutoScalingGroupName"], int(given["DesiredCapacity"]))
         return EmptyResult()
 
     def create_or_update_tags(response: Any) -> EmptyResult:
-        for tag in _given(response)["Tags"]:
+        for tag in _request_parameters(response)["Tags"]:
             group = groups.find(response.region, tag["ResourceId"])
             propagates = str(tag.get("PropagateAtLaunch", False)).lower() == "true"
             group.tags[tag["Key"]] = {**tag, "PropagateAtLaunch": propagates}
         return EmptyResult()
 
     def terminate_instance_in_auto_scaling_group(response: Any) -> ActionResult:
-        given = _given(response)
+        given = _request_parameters(response)
         decrement = str(given["ShouldDecrementDesiredCapacity"]).lower() == "true"
         groups.replace(given["InstanceId"], decrement=decrement)
         return ActionResult({"Activity": _activity(given["InstanceId"])})
 
     def complete_lifecycle_action(response: Any) -> EmptyResult:
-        given = _given(response)
+        given = _request_parameters(response)
         groups.complete(response.region, given["AutoScalingGroupName"], given["InstanceId"])
         return EmptyResult()
 
@@ -584,7 +584,7 @@ def _changes(groups: Groups) -> tuple[Any, ...]:
     )
 
 
-def _given(response: Any) -> dict[str, Any]:
+def _request_parameters(response: Any) -> dict[str, Any]:
     parameters: dict[str, Any] = response._get_params()  # noqa: SLF001  the way moto's own responses read
     return parameters
 

@@ -38,8 +38,8 @@ def purchase_capacity_block(response: Any) -> ActionResult:
         InvalidParameterValueError: the platform is not in the service's model.
         EC2ClientError: the offering is unknown or already bought.
     """
-    offering = _required(response, "CapacityBlockOfferingId")
-    platform = _required(response, "InstancePlatform")
+    offering = _required_parameter(response, "CapacityBlockOfferingId")
+    platform = _required_parameter(response, "InstancePlatform")
     if platform not in get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum:
         raise InvalidParameterValueError(f"({platform}) for parameter InstancePlatform")
     if not re.fullmatch(r"cb-[0-9a-f]{17}", offering):
@@ -50,7 +50,7 @@ def purchase_capacity_block(response: Any) -> ActionResult:
     if offered.bought or offered.starts_at <= datetime.now(UTC):
         raise EC2ClientError("InvalidCapacityBlockOfferingIdExpired", f"The offering ID '{offering}' is not available.")
     offered.bought, offered.platform = f"cr-{short_id('cr', offering)}", platform
-    return ActionResult({"CapacityReservation": _described(response, offered)})
+    return ActionResult({"CapacityReservation": _describe_block(response, offered)})
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
@@ -61,7 +61,7 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
         InvalidParameterValueError: a filter is not emulated.
     """
     blocks = {
-        offered_block.bought: _described(response, offered_block)
+        offered_block.bought: _describe_block(response, offered_block)
         for offered_block in offered_blocks(response).values()
         if offered_block.bought
     }
@@ -85,7 +85,10 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
         InvalidParameterValueError: the length is not sold.
         EC2ClientError: the block is unknown.
     """
-    hours, name = integer(response, "CapacityBlockExtensionDurationHours"), _required(response, "CapacityReservationId")
+    hours, name = (
+        integer(response, "CapacityBlockExtensionDurationHours"),
+        _required_parameter(response, "CapacityReservationId"),
+    )
     if hours is None:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")
     if not is_sold(hours):
@@ -101,7 +104,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
     ends_at = block.ends_at + timedelta(hours=hours)
     if ends_at - block.starts_at > timedelta(days=LONGEST_DAYS) or block.ends_at <= datetime.now(UTC):
         return ActionResult({"CapacityBlockExtensionOfferings": []})
-    described = _described(response, block)
+    described = _describe_block(response, block)
     offering = {
         "CapacityBlockExtensionOfferingId": f"cbe-{short_id('cbe', name, hours)}",
         "InstanceType": block.instance_type,
@@ -119,7 +122,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
     return ActionResult({"CapacityBlockExtensionOfferings": [offering]})
 
 
-def _described(response: Any, block: Offered) -> dict[str, Any]:
+def _describe_block(response: Any, block: Offered) -> dict[str, Any]:
     backend, now = response.ec2_backend, datetime.now(UTC)
     zones = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[backend.region_name]}
     state = "scheduled" if now < block.starts_at else "active" if now < block.ends_at else "expired"
@@ -153,7 +156,7 @@ def _find_reservation(reservations: Mapping[str, _Reservation], name: str) -> _R
     return reservations[name]
 
 
-def _required(response: Any, name: str) -> str:
+def _required_parameter(response: Any, name: str) -> str:
     value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
     if not value:
         raise MissingParameterError(name)

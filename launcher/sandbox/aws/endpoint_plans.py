@@ -27,7 +27,7 @@ def refuse_other_plans(variants: Sequence[Mapping[str, Any]], plans: Mapping[str
     arns = {arn for variant in variants if (arn := reservation(variant)) is not None}
     if len(arns) > 1:
         raise ResourceRefusedError(f"One training plan per endpoint, got {', '.join(sorted(arns))}")
-    for variant, arn in _reserved(variants):
+    for variant, arn in _reserved_variants(variants):
         bought = plans.get(arn)
         if bought is None:
             raise ResourceRefusedError(f"Could not find training plan {arn}")
@@ -59,7 +59,7 @@ def refuse_full_plans(
         ResourceRefusedError: it is refused.
     """
     batch = deployment.get("RollingUpdatePolicy", {}).get("MaximumBatchSize")
-    for variant, arn in _reserved(variants):
+    for variant, arn in _reserved_variants(variants):
         bought = plans[arn]
         status = bought.status(datetime.now(UTC))
         if status != ACTIVE:
@@ -72,5 +72,5 @@ def refuse_full_plans(
             raise ResourceRefusedError(f"{message}, and {started} more are to start")
 
 
-def _reserved(variants: Iterable[Mapping[str, Any]]) -> Iterable[tuple[Mapping[str, Any], str]]:
+def _reserved_variants(variants: Iterable[Mapping[str, Any]]) -> Iterable[tuple[Mapping[str, Any], str]]:
     return ((variant, arn) for variant in variants if (arn := reservation(variant)) is not None)

@@ -105,7 +105,7 @@ def _remove(requested: Requested, file_system: Created) -> None:
 
 
 def _make_link(requested: Requested) -> Created:
-    file_system, path = _linked(requested), requested.need("FileSystemPath")
+    file_system, path = _linked_file_system(requested), requested.need("FileSystemPath")
     values = {key: requested.need(key) if key in _NEEDED else requested.get(key) for key in _FIXED}
     values |= {key: requested.get(key) for key in ("ImportedFileChunkSize", "S3", "Tags")}
     id_ = f"dra-{secrets.token_hex(9)[:17]}"
@@ -120,7 +120,7 @@ def _make_link(requested: Requested) -> Created:
     return Created(physical_resource_id=id_, attributes={"AssociationId": id_, "ResourceARN": arn})
 
 
-def _linked(requested: Requested) -> LustreFileSystem:
+def _linked_file_system(requested: Requested) -> LustreFileSystem:
     id_, uri = requested.need("FileSystemId"), requested.need("DataRepositoryPath")
     file_system = _fsx(requested).file_systems.get(id_)
     if not isinstance(file_system, LustreFileSystem):

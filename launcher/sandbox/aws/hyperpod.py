@@ -81,7 +81,7 @@ class HyperPod:
     def _make(self, requested: Requested, cluster_id: str) -> Created:
         name, clusters = requested.need("ClusterName"), _sagemaker(requested).clusters
         of_eks = eks_name(requested.properties) is not None
-        spec = hyperpod_nodes.checked(requested, self.hosts) if of_eks else _checked(requested)
+        spec = hyperpod_nodes.checked(requested, self.hosts) if of_eks else _check_cluster(requested)
         if name in clusters:
             raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {name} already exists")
         cluster = PodCluster(
@@ -126,7 +126,7 @@ class HyperPod:
                 f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
             )
         if eks_name(requested.properties) is None:
-            _checked(requested)
+            _check_cluster(requested)
         else:
             hyperpod_nodes.checked(requested, self.hosts)
         current: Any = _sagemaker(requested).clusters[name]
@@ -159,7 +159,7 @@ def _sagemaker(requested: Requested) -> SageMakerModelBackend:
     return sagemaker_backends[requested.account_id][requested.region_name]
 
 
-def _checked(requested: Requested) -> ClusterSpec:
+def _check_cluster(requested: Requested) -> ClusterSpec:
     request = dict(requested.properties)
     file_systems = fsx_backends[requested.account_id][requested.region_name].file_systems.values()
     account = Account(

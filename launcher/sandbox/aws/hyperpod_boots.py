@@ -149,7 +149,7 @@ def _failure(cluster: PodCluster, instance_id: str) -> str:
     with TemporaryDirectory(prefix="slipway-instance-") as folder:
         root = Path(folder)
         for name, text in scripts.items():
-            _written(root / "scripts" / name, text)
+            _write_file(root / "scripts" / name, text)
         done = subprocess.run(
             ["timeout", str(_LONGEST_S), "bash", root / "scripts" / entry],
             cwd=root,
@@ -206,18 +206,18 @@ def _instance(cluster: PodCluster, node: ClusterNode, root: Path) -> Mapping[str
         "ClusterConfig": {"ClusterName": cluster.cluster_name, "ClusterArn": cluster.arn},
         "InstanceGroups": listed,
     }
-    _written(machine / "opt/ml/config/resource_config.json", json.dumps(config).encode())
+    _write_file(machine / "opt/ml/config/resource_config.json", json.dumps(config).encode())
     group = cluster.groups[node.instance_group_name]
     if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
         host = f"SlurmctldHost=ip-{address.replace('.', '-')}({address})\n"
-        _written(machine / "opt/slurm/etc/slurm.conf", f"ClusterName={cluster.cluster_name}\n{host}".encode())
-    _written(
+        _write_file(machine / "opt/slurm/etc/slurm.conf", f"ClusterName={cluster.cluster_name}\n{host}".encode())
+    _write_file(
         machine / "etc/systemd/system/slurmd.service",
         b"[Service]\nExecStart=/opt/slurm/sbin/slurmd -D $SLURMD_OPTIONS\n",
     )
     _devices(machine, group)
     programs = root / "bin"
-    _written(programs / "hostname", _HOSTNAME.format(address=address, dashed=address.replace(".", "-")).encode())
+    _write_file(programs / "hostname", _HOSTNAME.format(address=address, dashed=address.replace(".", "-")).encode())
     (programs / "hostname").chmod(0o755)
     (programs / "python3").symlink_to(sys.executable)
     return {
@@ -242,12 +242,12 @@ def _devices(machine: Path, group: Mapping[str, Any]) -> None:
     facts = load().instance_types.get(ec2_type(group))
     if facts is not None and facts.nvme_gb:
         mounts.append("/dev/md0 /opt/sagemaker xfs rw 0 0")
-        _written(machine / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_1", b"")
-    _written(machine / "proc/mounts", "".join(f"{line}\n" for line in mounts).encode())
+        _write_file(machine / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_1", b"")
+    _write_file(machine / "proc/mounts", "".join(f"{line}\n" for line in mounts).encode())
     for mount in mounts:
         (machine / mount.split()[1].lstrip("/")).mkdir(parents=True, exist_ok=True)
     for index in range(facts.accelerators if facts is not None else 0):
-        _written(machine / f"dev/{'neuron' if facts is not None and facts.neuron else 'nvidia'}{index}", b"")
+        _write_file(machine / f"dev/{'neuron' if facts is not None and facts.neuron else 'nvidia'}{index}", b"")
     driver = machine / "sys/bus/pci/drivers/efa"
     driver.mkdir(parents=True)
     for index in range(facts.efa_interfaces if facts is not None else 0):
@@ -256,7 +256,7 @@ def _devices(machine: Path, group: Mapping[str, Any]) -> None:
         (device / "driver").symlink_to(driver)
 
 
-def _written(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 

@@ -47,7 +47,7 @@ class HyperPodChart:
         return Model(type=KIND, make=self._make, change=self._change, remove=self._remove)
 
     def _make(self, requested: Requested) -> Created:
-        name, content = requested.need("Cluster"), _checked(requested)
+        name, content = requested.need("Cluster"), _check_chart(requested)
         objects, why = _objects(requested, content)
         note = f"HyperPod's chart (the sandbox uses its own small chart: {why})" if why else ""
         try:
@@ -58,14 +58,14 @@ class HyperPodChart:
 
     def _change(self, requested: Requested, before: Created) -> Created:
         """Keep existing objects unchanged: an instance of another type would need other plugins."""
-        _checked(requested)
+        _check_chart(requested)
         return before
 
     def _remove(self, _requested: Requested, _created: Created) -> None:
         """Do nothing: the chart is removed with its cluster, as the function does."""
 
 
-def _checked(requested: Requested) -> bytes:
+def _check_chart(requested: Requested) -> bytes:
     unknown = set(requested.properties.keys()) - _PROPERTIES
     if unknown:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
@@ -76,14 +76,14 @@ def _checked(requested: Requested) -> bytes:
         )
     if requested.need("Cluster") not in eks_backends[requested.account_id][requested.region_name].clusters:
         raise ResourceRefusedError(f"no EKS cluster {requested.need('Cluster')}")
-    content = _uploaded(requested, requested.need("Key"))
+    content = _read_upload(requested, requested.need("Key"))
     digest = hashlib.sha256(content).hexdigest()
     if digest != requested.need("Sha256") and not is_emulated(content):
         raise ResourceRefusedError(f"the chart has SHA-256 {digest}, pinned is {requested.need('Sha256')}")
     return content
 
 
-def _uploaded(requested: Requested, key: str) -> bytes:
+def _read_upload(requested: Requested, key: str) -> bytes:
     store, bucket = backend_of(requested.account_id, requested.region_name), requested.need("Bucket")
     stored = store.get_object(bucket, key) if bucket in store.buckets else None
     if stored is None:
@@ -95,7 +95,7 @@ def _objects(requested: Requested, chart: bytes) -> tuple[list[dict[str, Any]], 
     values = requested.need("Values")
     if is_emulated(chart):
         return list(own_objects(values)), "the real one is not in the cache"
-    layer = _uploaded(requested, f"{chart_pins().layer_sha256}.zip")
+    layer = _read_upload(requested, f"{chart_pins().layer_sha256}.zip")
     if is_emulated(layer) or not runs_here():
         return list(own_objects(values)), "its helm binary does not run on this computer"
     try:

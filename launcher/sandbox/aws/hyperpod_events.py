@@ -49,10 +49,10 @@ def details(pod: PodCluster, event_id: str) -> dict[str, Any]:
 def _events(pod: PodCluster) -> list[dict[str, Any]]:
     if not pod.continuous:
         raise ValidationError(message=f"events are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
-    return [*pod.failed_starts, *(_started(pod, id_, node) for id_, node in list(pod.nodes.items()))]
+    return [*pod.failed_starts, *(_start_event(pod, id_, node) for id_, node in list(pod.nodes.items()))]
 
 
-def _started(pod: PodCluster, id_: str, node: ClusterNode) -> dict[str, Any]:
+def _start_event(pod: PodCluster, id_: str, node: ClusterNode) -> dict[str, Any]:
     cluster, group = pod.cluster_name, node.instance_group_name
     return {
         "EventId": str(uuid5(NAMESPACE_URL, f"{pod.arn}/{id_}")),

@@ -67,7 +67,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
     if not 1 <= count <= MAX_INSTANCES:
         raise InvalidParameterValueError(f"({count}) for parameter {key}")
     backend = response.ec2_backend
-    offered = _offered(
+    offered = _offer_window(
         str(name or ultraserver),
         backend.region_name,
         hours,
@@ -121,7 +121,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
     window = (_moment(response, "StartTimeAfter"), _moment(response, "EndTimeBefore"))
     region = response.sagemaker_backend.region_name
     if name and hours and count and arn is None and is_sold(hours):
-        offered = _offered(name.removeprefix("ml."), region, hours, window, PurchaseOption.TRAINING_PLAN)
+        offered = _offer_window(name.removeprefix("ml."), region, hours, window, PurchaseOption.TRAINING_PLAN)
         if offered is not None:
             starts_at, ends_at, rate = offered
             capacity = {
@@ -180,7 +180,7 @@ def is_sold(hours: int) -> bool:
     return hours_over == 0 and (1 <= days <= DAILY_UP_TO or (days % 7 == 0 and days <= LONGEST_DAYS))
 
 
-def _offered(
+def _offer_window(
     name: str,
     region: str,
     hours: int,

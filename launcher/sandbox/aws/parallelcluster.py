@@ -53,7 +53,7 @@ class ParallelCluster:
 
     def _create(self, requested: Requested) -> Created:
         name = requested.need("ClusterName")
-        spec = self._checked(requested, name)
+        spec = self._check_cluster(requested, name)
         try:
             head_node = self.clusters.start(spec, EmulatedEc2(requested.account_id, requested.region_name))
         except ClusterFailedError as failure:
@@ -71,7 +71,7 @@ class ParallelCluster:
             raise ResourceRefusedError(
                 f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
             )
-        self._checked(requested, name)
+        self._check_cluster(requested, name)
         is_stopped = compute_fleet.is_stopped(requested, name)
         _refuse_changes(before.configuration, requested.need("ClusterConfiguration"), fleet=not is_stopped)
         self.clusters.stop(name)
@@ -85,7 +85,7 @@ class ParallelCluster:
             self.clusters.stop(cluster.physical_resource_id)
             compute_fleet.remove(requested, cluster.physical_resource_id)
 
-    def _checked(self, requested: Requested, name: str) -> ClusterSpec:
+    def _check_cluster(self, requested: Requested, name: str) -> ClusterSpec:
         unknown = set(requested.properties.keys()) - _PROPERTIES
         if unknown:
             raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")

@@ -466,7 +466,7 @@ class Pcs:
     def _make_cluster(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "clusterName")
         cluster = _call(lambda: service.create_cluster(request, creation=timedelta(0)))
-        return _created(service.arn(cluster.id), cluster.id)
+        return _active_resource(service.arn(cluster.id), cluster.id)
 
     def _change_cluster(self, requested: Requested, before: Created) -> Created:
         request = _request(requested, "clusterName")
@@ -476,7 +476,7 @@ class Pcs:
     def _make_group(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "computeNodeGroupName")
         cluster, group = _call(lambda: service.create_group(request))
-        return _created(service.arn(cluster.id, "computenodegroup", group.id), group.id)
+        return _active_resource(service.arn(cluster.id, "computenodegroup", group.id), group.id)
 
     def _change_group(self, requested: Requested, before: Created) -> Created:
         request = _request(requested, "computeNodeGroupName")
@@ -486,7 +486,7 @@ class Pcs:
     def _make_queue(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "queueName")
         cluster, queue = _call(lambda: service.create_queue(request))
-        return _created(service.arn(cluster.id, "queue", queue.id), queue.id)
+        return _active_resource(service.arn(cluster.id, "queue", queue.id), queue.id)
 
     def _change_queue(self, requested: Requested, before: Created) -> Created:
         request = _request(requested, "queueName")
@@ -503,7 +503,7 @@ class Pcs:
         _delete(lambda: self._of(requested).delete_queue(requested.need("ClusterId"), created.attributes["Id"]))
 
 
-def _created(arn: str, id_: str) -> Created:
+def _active_resource(arn: str, id_: str) -> Created:
     return Created(physical_resource_id=arn, attributes={"Arn": arn, "Id": id_, "Status": "ACTIVE"})
 
 
@@ -525,11 +525,11 @@ def _delete(call: Callable[[], None]) -> None:
 def _request(requested: Requested, name_key: str) -> dict[str, Any]:
     """The request that CloudFormation sends for a resource: its properties with names in lower camel case."""
     properties = {key: value for key, value in dict(requested.properties).items() if key not in ("Name", "Tags")}
-    lowered: dict[str, Any] = _lowered(properties)
+    lowered: dict[str, Any] = _lower_keys(properties)
     return {**lowered, name_key: requested.get("Name") or requested.name}
 
 
-def _lowered(value: Any) -> Any:
+def _lower_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_NAMES.get(key, key[:1].lower() + key[1:]): _lowered(inner) for key, inner in value.items()}
-    return [_lowered(item) for item in value] if isinstance(value, list) else value
+        return {_NAMES.get(key, key[:1].lower() + key[1:]): _lower_keys(inner) for key, inner in value.items()}
+    return [_lower_keys(item) for item in value] if isinstance(value, list) else value

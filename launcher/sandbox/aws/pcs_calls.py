@@ -53,16 +53,21 @@ def _cluster(service: PcsService, cluster: PcsCluster) -> dict[str, Any]:
     keys = ("scheduler", "size", "networking", "slurmConfiguration")
     shown: dict[str, Any] = {key: request[key] for key in keys if key in request}
     moments = {"createdAt": cluster.created_at.isoformat(), "modifiedAt": cluster.created_at.isoformat()}
-    return {**_named(cluster.name, cluster.id, service.arn(cluster.id)), "status": cluster.status, **moments, **shown}
+    return {
+        **_identity(cluster.name, cluster.id, service.arn(cluster.id)),
+        "status": cluster.status,
+        **moments,
+        **shown,
+    }
 
 
-def _named(name: str, id_: str, arn: str) -> dict[str, str]:
+def _identity(name: str, id_: str, arn: str) -> dict[str, str]:
     return {"name": name, "id": id_, "arn": arn}
 
 
 def _part(service: PcsService, cluster: PcsCluster, part: Part, kind: str) -> dict[str, Any]:
     return {
-        **_named(part.name, part.id, service.arn(cluster.id, kind, part.id)),
+        **_identity(part.name, part.id, service.arn(cluster.id, kind, part.id)),
         "clusterId": cluster.id,
         "status": part.status,
         "createdAt": part.created_at.isoformat(),

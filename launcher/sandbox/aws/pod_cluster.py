@@ -67,11 +67,11 @@ class PodCluster:
 
     def describe(self) -> dict[str, Any]:
         """The cluster as DescribeCluster returns it."""
-        groups = [self._described(group) for group in self.request["InstanceGroups"]]
+        groups = [self._describe_group(group) for group in self.request["InstanceGroups"]]
         shown = {key: self.request[key] for key in _SHOWN if key in self.request}
         return {**self.summary(), **shown, "FailureMessage": self.failure, "InstanceGroups": groups}
 
-    def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
+    def _describe_group(self, group: Mapping[str, Any]) -> dict[str, Any]:
         running = len(self.instances(group["InstanceGroupName"]))
         fields = {key: value for key, value in group.items() if key != "InstanceCount"}
         return {**fields, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": IN_SERVICE}

@@ -53,7 +53,7 @@ def create_prerequisites(
 def _network(region: str, vpc_id: str, zones: Mapping[str, str | None]) -> None:
     ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
     ranges = _RANGE.subnets(new_prefix=_SUBNET_BITS)
-    with _named(vpcs, "random_vpc_id", vpc_id):
+    with _fixed_id(vpcs, "random_vpc_id", vpc_id):
         vpc = ec2.create_vpc(str(_RANGE))
     internet = ec2.create_internet_gateway()
     ec2.attach_internet_gateway(internet.id, vpc.id)
@@ -63,7 +63,7 @@ def _network(region: str, vpc_id: str, zones: Mapping[str, str | None]) -> None:
     routes = ec2.create_route_table(vpc.id)
     ec2.create_route(routes.id, _ANYWHERE, nat_gateway_id=nat.id)
     for subnet_id, zone in zones.items():
-        with _named(subnets, "random_subnet_id", subnet_id):
+        with _fixed_id(subnets, "random_subnet_id", subnet_id):
             subnet = ec2.create_subnet(vpc.id, str(next(ranges)), availability_zone_id=zone)
         # To moto the first subnet in a zone is the zone's default one, and hands out public addresses.
         subnet.default_for_az = False
@@ -75,13 +75,13 @@ def _group(region: str, vpc_id: str, group_id: str) -> bool:
     ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
     if ec2.get_security_group_from_id(group_id) is not None:
         return False
-    with _named(security_groups, "random_security_group_id", group_id):
+    with _fixed_id(security_groups, "random_security_group_id", group_id):
         ec2.create_security_group(group_id, "a stand-in", vpc_id=vpc_id)
     return True
 
 
 @contextmanager
-def _named(module: ModuleType, function: str, name: str) -> Iterator[None]:
+def _fixed_id(module: ModuleType, function: str, name: str) -> Iterator[None]:
     """Make a function of a moto module return the given id within the block, instead of a generated id."""
     before = getattr(module, function)
     setattr(module, function, lambda: name)

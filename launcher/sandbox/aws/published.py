@@ -52,7 +52,7 @@ class PublishedStacks:
         return Model(type="AWS::CloudFormation::Stack", make=self._make, change=self._change, remove=self._remove)
 
     def _make(self, requested: Requested) -> Created:
-        path, release = _published(requested)
+        path, release = _read_published(requested)
         write = _provider if path == _PROVIDER else _policies
         template = write(requested, _parameters(requested, path))
         stack = _cloudformation(requested).create_stack(requested.name, json.dumps(template), {})
@@ -70,7 +70,7 @@ class PublishedStacks:
         return Created(physical_resource_id=stack.stack_id, attributes=outputs)
 
     def _change(self, requested: Requested, before: Created) -> Created:
-        path, release = _published(requested)
+        path, release = _read_published(requested)
         _parameters(requested, path)
         token = before.attributes.get("Outputs.ServiceToken")
         if token is not None:
@@ -109,7 +109,7 @@ def _policies(requested: Requested, parameters: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _published(requested: Requested) -> tuple[str, str]:
+def _read_published(requested: Requested) -> tuple[str, str]:
     url = requested.need("TemplateURL")
     match = _TEMPLATE.fullmatch(url)
     if match is None:

@@ -103,7 +103,7 @@ class Resources(ResourceMap):
         """The physical id of a resource; empty before its creation."""
         return str(getattr(self._parsed_resources.get(name), "physical_resource_id", None) or "")
 
-    def _resolved(self, name: str) -> tuple[Any, dict[str, Any], str]:
+    def _resolve(self, name: str) -> tuple[Any, dict[str, Any], str]:
         definition = self._resource_json_map[name]
         try:
             model, json, generated = self._attempt(
@@ -119,9 +119,9 @@ class Resources(ResourceMap):
         Raises:
             ResourceFailedError: an emulated API or a model of the sandbox refused the resource.
         """
-        model, json, physical_name = self._resolved(name)
+        model, json, physical_name = self._resolve(name)
         self.made_from[name] = deepcopy(json)  # moto's launch templates change their definition
-        requested = self._requested(name, json, physical_name)
+        requested = self._request_of_resource(name, json, physical_name)
         lack = ""
         try:
             created = self._attempt(name, lambda: self._created_by(model, requested, json))
@@ -142,7 +142,7 @@ class Resources(ResourceMap):
         if name in before.replaced:
             # The way back: what was replaced is still there, and what took its place goes with `sweep`.
             return True
-        model, json, physical_name = self._resolved(name)
+        model, json, physical_name = self._resolve(name)
         if json == before.made_from.get(name):
             return False
         original = before[name]
@@ -151,7 +151,7 @@ class Resources(ResourceMap):
             # A name that CloudFormation made up stays with the resource.
             physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
         definition = deepcopy(json)
-        requested = self._requested(name, json, physical_name)
+        requested = self._request_of_resource(name, json, physical_name)
         replaced = _requires_replacement(self.type_of(name), before.made_from[name]["Properties"], json["Properties"])
         fixed = fixed_name(self.type_of(name), json["Properties"])
         if replaced and fixed is not None and fixed not in replaced:
@@ -162,7 +162,7 @@ class Resources(ResourceMap):
             )
         change = _change_of(model)
         if replaced and isinstance(model, Model):
-            change = _replaced(model)
+            change = _replace_resource(model)
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")
             return True
@@ -195,7 +195,7 @@ class Resources(ResourceMap):
         self._parsed_resources.pop(name, None)
         return not retained
 
-    def _requested(self, name: str, json: dict[str, Any], physical_name: str) -> Requested:
+    def _request_of_resource(self, name: str, json: dict[str, Any], physical_name: str) -> Requested:
         return Requested(
             type=json["Type"],
             logical_id=name,
@@ -226,7 +226,7 @@ class Resources(ResourceMap):
         if not isinstance(model, Model):
             self._delete_resource(resource, json)
         elif model.remove is not None:
-            model.remove(self._requested(name, json, resource.physical_resource_id), resource)
+            model.remove(self._request_of_resource(name, json, resource.physical_resource_id), resource)
 
     def _is_enabled(self, name: str) -> bool:
         condition = self._resource_json_map[name].get("Condition")
@@ -265,9 +265,9 @@ class Resources(ResourceMap):
     def _placeholder_value(self, name: str, attribute: str) -> str:
         self.ledger.remark(self["AWS::StackName"], name, f"the attribute {attribute}")
         definition = {"Type": self.type_of(name), "Properties": {}}
-        return placeholder(self._requested(name, definition, self.physical_id(name) or name)).get_cfn_attribute(
-            attribute
-        )
+        return placeholder(
+            self._request_of_resource(name, definition, self.physical_id(name) or name)
+        ).get_cfn_attribute(attribute)
 
     def _attempt(self, name: str, act: Callable[[], _T]) -> _T:
         try:
@@ -301,7 +301,7 @@ def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: M
     return [path for path, certain in rules.items() if certain and at_path(was, path) != at_path(becomes, path)]
 
 
-def _replaced(model: Model) -> Callable[[Requested, Any], Any]:
+def _replace_resource(model: Model) -> Callable[[Requested, Any], Any]:
     """A replacement: the new resource is created before the old resource is removed."""
     return lambda requested, _original: model.make(requested)
 

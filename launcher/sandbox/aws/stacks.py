@@ -326,7 +326,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
     def update_stack(self, name: str, template: str, role_arn: Any, parameters: Any, tags: Any) -> EmulatedStack:
         """Change a stack without a change set."""
         with _LOCK:
-            stack = self._emulated(self.get_stack(name))
+            stack = self._as_emulated(self.get_stack(name))
             resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
             stack.role_arn = role_arn
             stack.tags = tags if tags is not None else stack.tags
@@ -354,7 +354,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             change_set = self.change_sets[ids[0]]
             change_set.stack.cross_stack_resources = self.exports
             try:
-                self._emulated(change_set.stack).read(change_set.template, change_set.parameters)
+                self._as_emulated(change_set.stack).read(change_set.template, change_set.parameters)
             except ValidationError:
                 del self.change_sets[ids[0]]
                 raise
@@ -384,7 +384,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
         """Execute a change set. If a resource fails, the stack fails, and the call succeeds."""
         with _LOCK:
             change_set = self.change_set(change_set_name, stack_name)
-            stack = self._emulated(self.stacks[change_set.stack_id])
+            stack = self._as_emulated(self.stacks[change_set.stack_id])
             stack.tags = change_set.tags or stack.tags
             if change_set.change_set_type == "CREATE":
                 stack.carry_out_creation(change_set.template, change_set.parameters)
@@ -405,7 +405,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
                 if stack.enable_termination_protection:
                     text = f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
                     raise ValidationError(message=text)
-                self._delete(self._emulated(stack))
+                self._delete(self._as_emulated(stack))
 
     def importers(self, export: str) -> list[str]:
         """The names of the stacks that import an export."""
@@ -414,12 +414,12 @@ class EmulatedCloudFormation(CloudFormationBackend):
     def protect(self, name: str, *, enabled: bool) -> EmulatedStack:
         """Turn the termination protection of a stack on or off."""
         with _LOCK:
-            stack = self._emulated(self.get_stack(name))
+            stack = self._as_emulated(self.get_stack(name))
             stack.enable_termination_protection = enabled
             return stack
 
     @staticmethod
-    def _emulated(stack: Stack) -> EmulatedStack:
+    def _as_emulated(stack: Stack) -> EmulatedStack:
         """A stack as an EmulatedStack: moto's own class is never used."""
         return cast("EmulatedStack", stack)
 

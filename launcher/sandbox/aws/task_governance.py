@@ -65,7 +65,7 @@ class TaskGovernance:
 
     def _make_policy(self, requested: Requested) -> Created:
         self._put_policy(requested)
-        return _created(requested, "cluster-scheduler-config", "ClusterSchedulerConfig")
+        return _create(requested, "cluster-scheduler-config", "ClusterSchedulerConfig")
 
     def _change_policy(self, requested: Requested, before: Created) -> Created:
         self._put_policy(requested)
@@ -78,7 +78,7 @@ class TaskGovernance:
 
     def _make_quota(self, requested: Requested) -> Created:
         self._put_quota(requested)
-        created = _created(requested, "compute-quota", "ComputeQuota")
+        created = _create(requested, "compute-quota", "ComputeQuota")
         _store_quota(requested, created)
         return created
 
@@ -116,7 +116,7 @@ def _cluster(requested: Requested, kind: str) -> PodCluster:
     raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
 
 
-def _created(requested: Requested, kind: str, name: str) -> Created:
+def _create(requested: Requested, kind: str, name: str) -> Created:
     id_ = "".join(secrets.choice(_CHARACTERS) for _ in range(12))
     arn = f"arn:aws:sagemaker:{requested.region_name}:{requested.account_id}:{kind}/{id_}"
     return Created(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})

@@ -66,7 +66,7 @@ class TrainingJobs:
             )
             raise ResourceInUseException(message=message)
         _refuse_role(str(request["RoleArn"]))
-        begins = _planned(request, region)
+        begins = _capacity_start(request, region)
         self._refuse_over_quota(request, region)
         job = TrainingJob(
             request,
@@ -215,7 +215,7 @@ def _refuse_role(arn: str) -> None:
         raise ValidationError(message=message)
 
 
-def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
+def _capacity_start(request: Mapping[str, Any], region: str) -> datetime | None:
     """The time when the capacity of the request's training plan begins; None without a training plan."""
     arn, resources = request["ResourceConfig"].get("TrainingPlanArn"), request["ResourceConfig"]
     if arn is None:
@@ -295,7 +295,7 @@ def install(jobs: TrainingJobs) -> None:
         return EmptyResult()
 
     def list_training_jobs(response: Any) -> ActionResult:
-        return ActionResult({"TrainingJobSummaries": _listed(jobs, response)})
+        return ActionResult({"TrainingJobSummaries": _list_jobs(jobs, response)})
 
     calls = (create_training_job, describe_training_job, stop_training_job, delete_training_job, list_training_jobs)
     for call in calls:
@@ -309,7 +309,7 @@ def _job_of(jobs: TrainingJobs, response: Any) -> TrainingJob:
     return jobs.find(response.sagemaker_backend.region_name, name)
 
 
-def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
+def _list_jobs(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
     status, part = (response._get_param(key) for key in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
     every = [job.describe() for job in jobs.in_region(response.sagemaker_backend.region_name)]
     names = ("TrainingJobName", "TrainingJobArn", "CreationTime", "LastModifiedTime", "TrainingJobStatus")

@@ -41,7 +41,7 @@ def describe_training_plan(response: Any) -> ActionResult:
     bought = _BOUGHT[backend.account_id, backend.region_name].get(name)
     if bought is None:
         raise ResourceNotFound(message=f"Could not find training plan '{name}'.")
-    return ActionResult(_described(bought, in_use(backend, bought.arn), datetime.now(UTC)))
+    return ActionResult(_describe_plan(bought, in_use(backend, bought.arn), datetime.now(UTC)))
 
 
 def in_use(backend: SageMakerModelBackend, arn: str) -> int:
@@ -71,7 +71,7 @@ def reservation(variant: Mapping[str, Any]) -> str | None:
     return None if arn is None else str(arn)
 
 
-def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]:
+def _describe_plan(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]:
     status = bought.status(now)
     window: dict[str, Any] = {"StartTime": bought.starts_at, "EndTime": bought.ends_at}
     if bought.starts_at is not None and bought.ends_at is not None:

@@ -45,7 +45,7 @@ def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterS
         ),
         settings=tuple(_slurm_settings(scheduling)),
         tags={tag["Key"]: tag["Value"] for tag in configuration.get("Tags", [])},
-        left_out=tuple(_unsupported(configuration)),
+        left_out=tuple(_unsupported_keys(configuration)),
     )
 
 
@@ -276,7 +276,7 @@ def _slurm_settings(scheduling: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((key, str(value)) for key, value in settings.items())
 
 
-def _unsupported(configuration: Mapping[str, Any]) -> Iterator[str]:
+def _unsupported_keys(configuration: Mapping[str, Any]) -> Iterator[str]:
     for key in ("SharedStorage", "LoginNodes", "Monitoring", "DirectoryService", "AdditionalPackages"):
         if configuration.get(key):
             yield key

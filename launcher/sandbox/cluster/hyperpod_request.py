@@ -71,7 +71,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
         groups=tuple(_node_group(request, group, account.aws) for group in compute),
         settings=tuple(_SETTING.findall(account.script)),
         tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", [])},
-        left_out=tuple(_unsupported(request, account.aws)),
+        left_out=tuple(_unsupported_parts(request, account.aws)),
     )
 
 
@@ -246,7 +246,7 @@ def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFa
     )
 
 
-def _unsupported(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
+def _unsupported_parts(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """The parts of a request that are validated as far as possible, and then not emulated."""
     yield "srun --auto-resume (a job whose node failed is requeued)"
     for group in request["InstanceGroups"]:

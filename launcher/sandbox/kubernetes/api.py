@@ -98,7 +98,7 @@ class Api:
         Raises:
             RefusedError: the object does not exist, has changed in the meantime, or is refused.
         """
-        return self._changed(kind, namespace, name, lambda _: document, part)
+        return self._change_object(kind, namespace, name, lambda _: document, part)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Any, *, form: str, part: str = "") -> Object:
         """Change an object, or its status.
@@ -110,9 +110,11 @@ class Api:
             allowed = ", ".join(sorted(patches.FORMS))
             text = f"the body of the request was in an unknown format - accepted media types include: {allowed}"
             raise RefusedError("UnsupportedMediaType", text)
-        return self._changed(kind, namespace, name, lambda stored: patches.FORMS[form](stored, patch), part)
+        return self._change_object(kind, namespace, name, lambda stored: patches.FORMS[form](stored, patch), part)
 
-    def _changed(self, kind: Kind, namespace: str, name: str, change: Callable[[Object], Object], part: str) -> Object:
+    def _change_object(
+        self, kind: Kind, namespace: str, name: str, change: Callable[[Object], Object], part: str
+    ) -> Object:
         if part == "status" and kind.schema is None and kind.kind not in _WITH_STATUS:
             raise RefusedError("NotFound", "the server could not find the requested resource")
 

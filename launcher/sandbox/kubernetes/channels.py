@@ -40,7 +40,7 @@ class Channels:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._frames = frame_buffer(self._received, skip_utf8_validation=True)
+        self._frames = frame_buffer(self._receive, skip_utf8_validation=True)
 
     def fileno(self) -> int:
         """The file descriptor to wait on."""
@@ -63,7 +63,7 @@ class Channels:
         with contextlib.suppress(OSError):
             self._connection.sendall(ABNF(1, 0, 0, 0, ABNF.OPCODE_CLOSE, 0, struct.pack("!H", 1000)).format())
 
-    def _received(self, most: int) -> bytes:
+    def _receive(self, most: int) -> bytes:
         data = self._connection.recv(most)
         if not data:
             raise ConnectionResetError

@@ -292,20 +292,20 @@ class KubernetesCluster:
             run = self._runs.get(metadata["uid"])
             # A replacement node under the name of a removed one runs none of its pods.
             if where not in nodes or (run is not None and run.lost):
-                self._quietly(lambda place=place, pod=pod: self._orphaned(place, pod))
+                self._quietly(lambda place=place, pod=pod: self._delete_orphan(place, pod))
                 continue
             evicting = [taint for taint in nodes[where]["spec"].get("taints", ()) if taint["effect"] == "NoExecute"]
             if any(not placing.tolerates(pod, taint) for taint in evicting) and "deletionTimestamp" not in metadata:
                 text = "Taint manager: deleting due to NoExecute taint"
-                self._quietly(lambda place=place, text=text: self._evicted(place, text))
+                self._quietly(lambda place=place, text=text: self._evict(place, text))
 
-    def _evicted(self, place: tuple[str, str], text: str) -> None:
+    def _evict(self, place: tuple[str, str], text: str) -> None:
         namespace, name = place
         pods = self._cluster.kind("", "pods")
         disrupt(self.api.objects, pods, (namespace, name), "DeletionByTaintManager", text)
         self.api.delete(pods, namespace, name, {})
 
-    def _orphaned(self, place: tuple[str, str], pod: Object) -> None:
+    def _delete_orphan(self, place: tuple[str, str], pod: Object) -> None:
         namespace, name = place
         pods = self._cluster.kind("", "pods")
         if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
@@ -325,7 +325,7 @@ class KubernetesCluster:
             volume_claims = self._cluster.every("", "persistentvolumeclaims") if claims.names_in(pod) else []
             node, why = placing.choose(pod, nodes, living, unready=claims.unready(pod, volume_claims, living))
             if node is None:
-                self._unplaced(pod, why)
+                self._report_unplaced(pod, why)
                 continue
             pod["spec"]["nodeName"] = node
             self._quietly(
@@ -342,7 +342,7 @@ class KubernetesCluster:
 
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
 
-    def _unplaced(self, pod: Object, why: str) -> None:
+    def _report_unplaced(self, pod: Object, why: str) -> None:
         """Report why a pod has no node, once while the reason is the same."""
         conditions = pod["status"].get("conditions", [])
         if any(condition["type"] == "PodScheduled" and condition.get("message") == why for condition in conditions):

@@ -32,7 +32,7 @@ def create(api: Api, document: Mapping[str, Any]) -> None:
     Raises:
         RefusedError: the object is refused, or its kind is not served.
     """
-    kind, space, created = _placed(api, document)
+    kind, space, created = _locate_object(api, document)
     api.create(kind, space, created)
 
 
@@ -42,7 +42,7 @@ def put(api: Api, document: Mapping[str, Any]) -> None:
     Raises:
         RefusedError: the object is refused, or its kind is not served.
     """
-    kind, space, created = _placed(api, document)
+    kind, space, created = _locate_object(api, document)
     name = created["metadata"]["name"]
     if api.objects.find(kind, space, name) is None:
         api.create(kind, space, created)
@@ -50,7 +50,7 @@ def put(api: Api, document: Mapping[str, Any]) -> None:
         api.replace(kind, space, name, created)
 
 
-def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str, Any]]:
+def _locate_object(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str, Any]]:
     identity = document.get("apiVersion"), document.get("kind")
     kind = next((candidate for candidate in api.kinds if identity == (candidate.api_version, candidate.kind)), None)
     if kind is None:

@@ -139,7 +139,7 @@ class PodRun(threading.Thread):
         """Run a container's command once; return its exit code, or a container runtime's 128 if it cannot start."""
         name, status = container["name"], self._statuses[container["name"]]
         if self._leaving.is_set():
-            self._ended(name, 137, now())
+            self._end_container(name, 137, now())
             return 137
         try:
             self._last_word(name).write_bytes(b"")
@@ -147,10 +147,10 @@ class PodRun(threading.Thread):
         except FileNotFoundError:
             if not self.lost:
                 raise
-            self._ended(name, 137, now())  # the folder of a lost node is gone
+            self._end_container(name, 137, now())  # the folder of a lost node is gone
             return 137
         try:
-            process = self._spawned(container)
+            process = self._spawn(container)
         except ContainerError as problem:
             log.close()
             self._notify("Warning", "Failed", f"Error: {problem}")
@@ -158,7 +158,7 @@ class PodRun(threading.Thread):
             self._set_phase("Pending")
             if problem.reason in ("CreateContainerConfigError", "ImagePullBackOff"):
                 self._leaving.wait()  # the kubelet waits for what is missing
-            self._ended(name, _NOT_STARTED, now())
+            self._end_container(name, _NOT_STARTED, now())
             return _NOT_STARTED
         status["state"] = {"running": {"startedAt": now()}}
         status |= {"started": True, "ready": True}
@@ -167,11 +167,11 @@ class PodRun(threading.Thread):
         began = now()
         pump = threading.Thread(target=_pump, args=(process, log), daemon=True)
         pump.start()
-        code = self._watched(process)
+        code = self._watch_process(process)
         if len(self._pod["spec"]["containers"]) == 1:
             processes.end(self._processes)  # with the first process goes the container
         pump.join(2.0)
-        self._ended(name, code if code >= 0 else 128 - code, began)
+        self._end_container(name, code if code >= 0 else 128 - code, began)
         return code if code >= 0 else 128 - code
 
     def start_program(self, command: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
@@ -182,7 +182,7 @@ class PodRun(threading.Thread):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), placed[0])
         return subprocess.Popen(self._on_node(placed), cwd=workdir, env=environment, start_new_session=True, **streams)
 
-    def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
+    def _spawn(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
         paths, variables, environment, workdir = self._inside(container)
         command = [*container.get("command", ()), *container.get("args", ())]
         command = [paths(containers.expand_names(argument, variables)) for argument in command]
@@ -214,7 +214,7 @@ class PodRun(threading.Thread):
             command, name=self._host_name, hosts={self._host_name: containers.address_of(self._pod)}
         )
 
-    def _watched(self, process: "subprocess.Popen[bytes]") -> int:
+    def _watch_process(self, process: "subprocess.Popen[bytes]") -> int:
         reported = False
         while (code := process.poll()) is None:
             if self._leaving.is_set() and not reported:
@@ -233,7 +233,7 @@ class PodRun(threading.Thread):
     def _processes(self) -> set[int]:
         return processes.with_descendants(processes.marked_processes(POD_MARK, self._word))
 
-    def _ended(self, name: str, code: int, began: str) -> None:
+    def _end_container(self, name: str, code: int, began: str) -> None:
         reason = "Completed" if code == 0 else "Error"
         ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}
         last_word = self._last_word(name)

@@ -163,14 +163,14 @@ def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozen
         flavor, quota = quotas[name]
         missing = used[name] + amount - quota
         if amount > quota:
-            text = f"request > maximum capacity ({_shown(amount)} > {_shown(quota)})"
+            text = f"request > maximum capacity ({_number(amount)} > {_number(quota)})"
             return f"{role}: insufficient quota for {name} in flavor {flavor}, {text}"
         if missing > 0:
-            return f"{role}: insufficient unused quota for {name} in flavor {flavor}, {_shown(missing)} more needed"
+            return f"{role}: insufficient unused quota for {name} in flavor {flavor}, {_number(missing)} more needed"
     return ""
 
 
-def _shown(value: Decimal | int) -> str:
+def _number(value: Decimal | int) -> str:
     return str(int(value)) if value == int(value) else str(value)
 
 

@@ -16,16 +16,16 @@ def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
     """A pod's requests: the sum of its containers, or the largest init container if that is more."""
     total: Counter[str] = Counter()
     for container in pod["spec"].get("containers", ()):
-        for name, value in _requested(container).items():
+        for name, value in _container_requests(container).items():
             total[name] += value
     for container in pod["spec"].get("initContainers", ()):
-        for name, value in _requested(container).items():
+        for name, value in _container_requests(container).items():
             total[name] = max(total[name], value)
     total["pods"] = 1
     return total
 
 
-def _requested(container: Mapping[str, Any]) -> dict[str, Any]:
+def _container_requests(container: Mapping[str, Any]) -> dict[str, Any]:
     resources = container.get("resources", {})
     quantities = {**resources.get("limits", {}), **resources.get("requests", {})}
     return {name: quantity(value) for name, value in quantities.items()}

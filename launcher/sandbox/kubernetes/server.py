@@ -162,24 +162,24 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Listener
 
     def do_GET(self) -> None:
-        self._answered()
+        self._answer()
 
     def do_POST(self) -> None:
-        self._answered()
+        self._answer()
 
     def do_PUT(self) -> None:
-        self._answered()
+        self._answer()
 
     def do_PATCH(self) -> None:
-        self._answered()
+        self._answer()
 
     def do_DELETE(self) -> None:
-        self._answered()
+        self._answer()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         """Log nothing."""
 
-    def _answered(self) -> None:
+    def _answer(self) -> None:
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query))
         length = int(self.headers.get("Content-Length") or 0)
@@ -216,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._raw(200, b"ok", "text/plain")
             return
         if path == REVIEW and self.command == "POST":
-            self._send(201, self.server.owner.rights.review(_decoded(body)))
+            self._send(201, self.server.owner.rights.review(_decode(body)))
             return
         match = _PATH.fullmatch(path.rstrip("/"))
         if match is None:
@@ -247,9 +247,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.command == "GET":
             self._send(200, api.page(kind, namespace, query))
         elif self.command == "POST":
-            self._send(201, api.create(kind, namespace, _decoded(body)))
+            self._send(201, api.create(kind, namespace, _decode(body)))
         elif self.command == "DELETE":
-            options = _decoded(body) if body else {}
+            options = _decode(body) if body else {}
             for item in api.page(kind, namespace, query)["items"]:
                 where, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
                 with contextlib.suppress(RefusedError):
@@ -265,19 +265,19 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind.kind == "Pod" and part in ("exec", "portforward") and self.command == "GET":
             self._channels(namespace, name, part)
         elif kind.kind == "Pod" and part == "eviction" and self.command == "POST":
-            self._send(201, api.evict(namespace, name, _decoded(body).get("deleteOptions") or {}))
+            self._send(201, api.evict(namespace, name, _decode(body).get("deleteOptions") or {}))
         elif part not in ("", "status"):
             raise RefusedError("NotFound", "the server could not find the requested resource")
         elif self.command == "GET":
             self._send(200, api.objects.get(kind, namespace, name))
         elif self.command == "PUT":
-            self._send(200, api.replace(kind, namespace, name, _decoded(body), part))
+            self._send(200, api.replace(kind, namespace, name, _decode(body), part))
         elif self.command == "PATCH":
             form = str(self.headers.get("Content-Type") or "").partition(";")[0]
             patch = safe_json.loads(body)
             self._send(200, api.patch(kind, namespace, name, patch, form=form, part=part))
         elif self.command == "DELETE" and not part:
-            options = {**query, **(_decoded(body) if body else {})}
+            options = {**query, **(_decode(body) if body else {})}
             self._send(200, api.delete(kind, namespace, name, options))
         else:
             raise RefusedError("MethodNotAllowed", "the server does not allow this method on the requested resource")
@@ -386,7 +386,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
+def _decode(body: bytes) -> dict[str, Any]:
     try:
         value = safe_json.loads(body)
     except ValueError as problem:

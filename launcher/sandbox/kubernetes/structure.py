@@ -54,7 +54,10 @@ def broken_rules(
         return
     wrong = _type_problem(schema, value)
     if wrong:
-        yield path, f"Invalid value: {_shown(value)}: {path} in body must be of type {wrong}: {_shown(type(value))}"
+        yield (
+            path,
+            f"Invalid value: {_value_text(value)}: {path} in body must be of type {wrong}: {_value_text(type(value))}",
+        )
         return
     yield from _bounds(schema, value, path)
     yield from cel_rules.broken(schema, value, old, path, _kind_of(value))
@@ -97,10 +100,10 @@ def _type_problem(schema: Mapping[str, Any], value: Any) -> str | None:
 def _bounds(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
     if "enum" in schema and value not in schema["enum"]:
         allowed = ", ".join(f'"{value_allowed}"' for value_allowed in schema["enum"])
-        yield path, f"Unsupported value: {_shown(value)}: supported values: {allowed}"
+        yield path, f"Unsupported value: {_value_text(value)}: supported values: {allowed}"
     if isinstance(value, str):
         if "pattern" in schema and not re.search(schema["pattern"], value):
-            yield path, f"Invalid value: {_shown(value)}: {path} in body should match '{schema['pattern']}'"
+            yield path, f"Invalid value: {_value_text(value)}: {path} in body should match '{schema['pattern']}'"
         if len(value) > schema.get("maxLength", len(value)):
             yield path, f"Too long: may not be more than {schema['maxLength']} bytes"
     yield from _limits(schema, value, path)
@@ -123,7 +126,7 @@ def _kind_of(value: Any) -> str:
     return next((name for name, type_ in _TYPES.items() if type_ is type(value)), type(value).__name__)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, type):
         return f'"{next((name for name, type_ in _TYPES.items() if type_ is value), value.__name__)}"'
     if isinstance(value, dict | list):

@@ -48,7 +48,7 @@ def job_problems(document: Mapping[str, Any]) -> list[Cause]:
     pod = spec["template"].get("spec")
     if pod is None:
         return [(f"{_TEMPLATE}.containers", "Required value")]
-    causes = [*pod_rules.pod_problems(pod, _TEMPLATE), *_numbers(spec), *_indexed(document, spec)]
+    causes = [*pod_rules.pod_problems(pod, _TEMPLATE), *_numbers(spec), *_indexed_job_causes(document, spec)]
     if pod.get("restartPolicy", "Always") not in ("OnFailure", "Never"):
         text = f'Required value: valid values: "OnFailure", "Never"; got "{pod.get("restartPolicy", "Always")}"'
         causes.append((f"{_TEMPLATE}.restartPolicy", text))
@@ -64,7 +64,7 @@ def _numbers(spec: Mapping[str, Any]) -> Iterator[Cause]:
             yield f"spec.{name}", f"Invalid value: {spec[name]}: must be greater than or equal to 0"
 
 
-def _indexed(document: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _indexed_job_causes(document: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Cause]:
     if spec.get("completionMode", "NonIndexed") != "Indexed":
         if "backoffLimitPerIndex" in spec:
             yield "spec.backoffLimitPerIndex", "Invalid value: requires indexed completion mode"

@@ -220,7 +220,7 @@ class LocalSlurm:
                 threading.Thread(target=self.scheduler.resume_when_free, args=(name,), daemon=True).start()
                 return ""
             case ["show", "job", job]:
-                return self._described(self._job(job, "slurm_load_jobs error: " + _NO_JOB), command)
+                return self._job_text(self._job(job, "slurm_load_jobs error: " + _NO_JOB), command)
             case ["requeue", job]:
                 self.scheduler.requeue(self._job(job, _NO_JOB).id)
                 return ""
@@ -263,7 +263,7 @@ class LocalSlurm:
         return match
 
     @staticmethod
-    def _described(job: Job, command: _Command) -> str:
+    def _job_text(job: Job, command: _Command) -> str:
         last = job.attempts[-1] if job.attempts else None
         pending = job.state is JobState.PENDING
         restarts = len(job.attempts) - (0 if pending or last is None else 1)

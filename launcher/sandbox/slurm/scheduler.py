@@ -60,9 +60,9 @@ class SlurmScheduler:
         return [{"id": job, "name": name, "state": state} for job, state, name in rows]
 
     def _queue(self, *options: str) -> str:
-        return self._asked("squeue", "--noheader", *options)
+        return self._run_client("squeue", "--noheader", *options)
 
-    def _asked(self, *command: str) -> str:
+    def _run_client(self, *command: str) -> str:
         done = subprocess.run(command, env=self.environment(""), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SchedulerError(f"{' '.join(command)}: {done.stderr.strip() or f'exit {done.returncode}'}")
@@ -70,7 +70,7 @@ class SlurmScheduler:
 
     def marked_down(self) -> frozenset[str]:
         """The nodes that are down although they respond: a user has marked them."""
-        lines = self._asked("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
+        lines = self._run_client("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
         return frozenset(name for name, _, state in (line.partition(" ") for line in lines) if state.strip() == "down")
 
     def node_lost(self, node: str) -> None:

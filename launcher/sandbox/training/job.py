@@ -195,7 +195,7 @@ class TrainingJob(threading.Thread):
             if not self._image_there:
                 image = self.request["AlgorithmSpecification"]["TrainingImage"]
                 raise _EndedError("Failed", "Failed", f"ClientError: Cannot pull container image {image}: not found")
-            folders = [self._prepared(number) for number in range(1, self._count + 1)]
+            folders = [self._prepare_folder(number) for number in range(1, self._count + 1)]
             self._pause()
             self._move("Training", "Training image download completed. Training in progress.")
             self._train(folders)
@@ -246,7 +246,7 @@ class TrainingJob(threading.Thread):
         if self._lost.is_set():
             raise _LostError
 
-    def _prepared(self, number: int) -> Path:
+    def _prepare_folder(self, number: int) -> Path:
         folder = self._folder / f"{self._life}" / f"algo-{number}"
         config = folder / "opt" / "ml" / "input" / "config"
         config.mkdir(parents=True)
@@ -287,7 +287,7 @@ class TrainingJob(threading.Thread):
         threads = []
         self._nodes = []
         for number, folder in enumerate(folders, start=1):
-            process = self._spawned(folder)
+            process = self._spawn(folder)
             self._nodes.append(process)
             stream = f"{self.name_of_job}/algo-{number}-{int(time.time())}"
             threads.append(threading.Thread(target=self._pump, args=(process, stream), daemon=True))
@@ -320,7 +320,7 @@ class TrainingJob(threading.Thread):
                 reason = f"AlgorithmError: {text[:MAX_SAID]}, exit code: {code}"[:MAX_SAID]
                 raise _EndedError("Failed", "Failed", reason)
 
-    def _spawned(self, folder: Path) -> "subprocess.Popen[bytes]":
+    def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
         ml_folder = folder / "opt" / "ml"
         spec = self.request["AlgorithmSpecification"]
         command = [*spec.get("ContainerEntrypoint", ()), *spec.get("ContainerArguments", ())]

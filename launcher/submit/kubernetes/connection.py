@@ -73,8 +73,8 @@ class Connection:
         Raises:
             UnreachableError: no complete answer came.
         """
-        with self._translated(path):
-            answer = self._called(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
+        with self._translate_errors(path):
+            answer = self._call(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
             document: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MAX_BYTES)
             return document
 
@@ -94,7 +94,7 @@ class Connection:
             UnreachableError: the connection failed.
         """
         stream_options = {"command": list(command), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
-        return self._streamed("stream", "exec", namespace, pod, binary=True, **stream_options)
+        return self._stream("stream", "exec", namespace, pod, binary=True, **stream_options)
 
     def forward(self, namespace: str, pod: str, port: int) -> tuple[Any, Callable[[], str]]:
         """A socket to a port of a pod, and a function that returns the kubelet's error after the socket has closed.
@@ -102,23 +102,23 @@ class Connection:
         Raises:
             UnreachableError: the connection failed.
         """
-        streamed = self._streamed("portforward", "portforward", namespace, pod, ports=str(port))
+        streamed = self._stream("portforward", "portforward", namespace, pod, ports=str(port))
         return streamed.socket(port), lambda: streamed.error(port) or ""
 
-    def _streamed(self, function: str, part: str, namespace: str, pod: str, **stream_options: Any) -> Any:
+    def _stream(self, function: str, part: str, namespace: str, pod: str, **stream_options: Any) -> Any:
         from kubernetes import client, stream  # noqa: PLC0415 - only where a cluster is asked
 
         # The client replaces a method of what it calls through for as long as it connects: others may use this one.
         api_client = client.ApiClient(self._client.configuration)
         call = getattr(client.CoreV1Api(api_client), f"connect_get_namespaced_pod_{part}")
-        with self._translated(f"pods/{pod}/{part}"):
+        with self._translate_errors(f"pods/{pod}/{part}"):
             return getattr(stream, function)(call, pod, namespace, _preload_content=False, **stream_options)
 
     def close(self) -> None:
         """Close the connections of the client."""
         self._client.close()
 
-    def _called(
+    def _call(
         self, method: str, path: str, *, query: Mapping[str, str] | None, body: Any, form: str, timeout_s: float
     ) -> Any:
         return self._client.call_api(
@@ -134,7 +134,7 @@ class Connection:
         )
 
     @contextlib.contextmanager
-    def _translated(self, path: str) -> Iterator[None]:
+    def _translate_errors(self, path: str) -> Iterator[None]:
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - only where a cluster is asked
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the same
 

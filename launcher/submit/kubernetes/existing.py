@@ -168,11 +168,11 @@ def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
     for version in KUEUE_VERSIONS:
         listing = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
         if listing:
-            return {item["metadata"]["name"]: _stopped(item) for item in listing.get("items", ())}
+            return {item["metadata"]["name"]: _stop_reason(item) for item in listing.get("items", ())}
     return None
 
 
-def _stopped(queue: Mapping[str, Any]) -> str:
+def _stop_reason(queue: Mapping[str, Any]) -> str:
     if queue.get("spec", {}).get("stopPolicy", _STOPPED) != _STOPPED:
         return f"its stopPolicy is {queue['spec']['stopPolicy']}"
     conditions = queue.get("status", {}).get("conditions", ())

@@ -42,11 +42,11 @@ class PodNodes:
     def shell(self, node: str) -> int:
         """Open a shell in a node's pod, on this terminal; return its exit code."""
         with _raw_terminal() as is_terminal:
-            return self._executed(node, _SHELL, tty=is_terminal, stdin=True)
+            return self._execute(node, _SHELL, tty=is_terminal, stdin=True)
 
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command in a node's pod; return its exit code."""
-        return self._executed(node, command, tty=False, stdin=False)
+        return self._execute(node, command, tty=False, stdin=False)
 
     def read(self, node: str, command: Sequence[str]) -> str:
         """The output of a short command in a node's pod."""
@@ -74,7 +74,7 @@ class PodNodes:
     def _pod(self, node: str) -> str:
         return next(pod for name, pod in self.pods if name == node)
 
-    def _executed(self, node: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
+    def _execute(self, node: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
         stream_options = {"tty": tty, "stdin": stdin}
         channels = self.connection.execute(self.namespace, self._pod(node), command, **stream_options)
         try:

@@ -61,10 +61,10 @@ class ShellPods:
 
     def _with_pod(self, node: str) -> PodNodes:
         if node not in self.pods:
-            self.pods[node] = self._started(node)
+            self.pods[node] = self._start_pod(node)
         return PodNodes(connection=self.connection, namespace=self.namespace, pods=((node, self.pods[node]),))
 
-    def _started(self, node: str) -> str:
+    def _start_pod(self, node: str) -> str:
         """Create the pod of a node, and wait until it runs.
 
         Raises:

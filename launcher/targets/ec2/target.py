@@ -73,7 +73,7 @@ class Ec2Instances(Ec2Target):
             _image(request, place, instances),
             _capacity(request, place),
             _fallbacks(request, place, instances),
-            _unused(request),
+            _unused_keys(request),
             _software(request),
             _tags(request),
         )
@@ -142,7 +142,7 @@ def _fallbacks(request: PlanRequest, place: Place, instances: Mapping[str, Insta
             yield error("ec2-fallback-interfaces", path, message, "name types with the same interfaces, or 1 node")
 
 
-def _unused(request: PlanRequest) -> Iterator[Finding]:
+def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
     target, storage, run = request.target, request.storage, request.run
     given = (
         ("target.cluster", target.cluster, "the job has no cluster: remove this key"),

@@ -52,7 +52,7 @@ class Eks(PodTarget, Ec2Target):
         self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]
     ) -> tuple[Finding, ...]:
         """Every reason why a place cannot be a node group; empty if it can."""
-        rules = (_capacity(request, place), _unused(request), self._new_cluster(request, place))
+        rules = (_capacity(request, place), _unused_keys(request), self._new_cluster(request, place))
         return tuple(finding for rule in rules for finding in rule)
 
     def _new_cluster(self, request: PlanRequest, place: Place) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
         yield error("too-many-nodes", "target.nodes", message, "use fewer and larger instances")
 
 
-def _unused(request: PlanRequest) -> Iterator[Finding]:
+def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
     target, storage = request.target, request.storage
     given = (
         ("target.fallback_types", target.fallback_types, "list the types in target.instance_type: each is a candidate"),

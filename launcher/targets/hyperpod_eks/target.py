@@ -68,7 +68,7 @@ class HyperPodEks(PodTarget, HyperPodTarget):
     ) -> tuple[Finding, ...]:
         """Every reason why a place accepts no job; empty if it accepts jobs."""
         rules = (
-            _unused(request),
+            _unused_keys(request),
             self._new_cluster(request, place, instances) if request.target.cluster is None else (),
             self.type_refusals(place, instances),
             self.capacity_refusals(request, place),
@@ -169,7 +169,7 @@ def _spot_remarks(place: Place) -> tuple[Finding, ...]:
     )
 
 
-def _unused(request: PlanRequest) -> Iterator[Finding]:
+def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
     """Keys that neither a new nor an existing cluster uses."""
     if request.target.ssh_host is not None:
         message = f"a Kubernetes cluster has no head node, got {request.target.ssh_host}"

@@ -51,7 +51,7 @@ class HyperPodSlurm(HyperPodTarget):
             self.type_refusals(place, instances),
             self.head_refusals(request, place, instances, "the controller"),
             self.capacity_refusals(request, place),
-            _unused(request),
+            _unused_keys(request),
         )
         return tuple(finding for rule in rules for finding in rule)
 
@@ -65,7 +65,7 @@ class HyperPodSlurm(HyperPodTarget):
         return (*notes, *self.unknown_end(request, place), *shared, *self.health_checks(place, instances))
 
 
-def _unused(request: PlanRequest) -> Iterator[Finding]:
+def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
     if request.target.fallback_types:
         message = "HyperPod instance groups always run, so Slipway cannot start a fallback queue on demand"
         hint = "list the types in target.instance_type: each is a candidate"

@@ -75,7 +75,7 @@ class Patch:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """Every key that differs."""
-        return tuple(_compared(self.old, self.new, "", ()))
+        return tuple(_compare_keys(self.old, self.new, "", ()))
 
     def allows(self, difference: Difference) -> bool:
         """Whether `pcluster` can update the key now; if it cannot, it refuses the complete update."""
@@ -160,7 +160,7 @@ def _has_group(configuration: Mapping[str, Any], queue: str) -> bool:
     return False
 
 
-def _compared(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator[Difference]:
+def _compare_keys(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator[Difference]:
     """The keys below one place of the schema that differ; `path` also names the items of lists."""
     rules = load_cluster_updates()
     before, after = old or {}, new or {}
@@ -172,7 +172,7 @@ def _compared(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator
         if rule.update_key:
             yield from _list_differences(was or [], becomes or [], below, change)
         elif rule.keys and ((was and becomes) or ((was or becomes) and rule.policy == "IGNORED")):
-            yield from _compared(was, becomes, below, (*path, key))
+            yield from _compare_keys(was, becomes, below, (*path, key))
         elif was != becomes and (not rule.keys or was or becomes):
             yield change
 
@@ -185,7 +185,7 @@ def _list_differences(old: list[Any], new: list[Any], place: str, change: Differ
     after = {json.dumps(entry.get(name)).strip('"'): entry for entry in new}
     for item, becomes in after.items():
         if item in before:
-            yield from _compared(before[item], becomes, place, (*change.path, f"{key}[{item}]"))
+            yield from _compare_keys(before[item], becomes, place, (*change.path, f"{key}[{item}]"))
         else:
             yield Difference(path=change.path, key=key, old=None, new=becomes, policy=change.policy, listed=True)
     for item, was in before.items():

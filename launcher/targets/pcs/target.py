@@ -115,7 +115,7 @@ class Pcs(Ec2Target):
             _image(request, place, instances),
             _capacity(place),
             _limits(request, place),
-            _unused(request),
+            _unused_keys(request),
             _roles(request),
         )
         return tuple(finding for rule in rules for finding in rule)
@@ -230,7 +230,7 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
         yield error("pcs-size", "target.nodes", message, f"fewer nodes or runs, or {_TO_PARALLELCLUSTER}")
 
 
-def _unused(request: PlanRequest) -> Iterator[Finding]:
+def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
     if request.storage.login_nodes:
         message = f"a PCS cluster has 1 login node, which receives the jobs, got {request.storage.login_nodes} more"
         yield error("pcs-unused", "storage.login_nodes", message, "set storage.login_nodes to 0")

@@ -21,14 +21,14 @@ GUARD_METRICS = ("RunningNodes", FAILED_CALLS, "EstimatedSpend")
 SAGEMAKER, SCALING = "AWS::SageMaker", "AWS::ApplicationAutoScaling"
 
 
-def _planned(reading: Reading) -> Endpoint:
+def _endpoint(reading: Reading) -> Endpoint:
     assert reading.endpoint is not None  # noqa: S101 - these readers read endpoints alone
     return reading.endpoint
 
 
 def model(reading: Reading) -> None:
     """The model: its image, its source, the container's environment, and its network isolation."""
-    checks, planned = reading.checks, _planned(reading)
+    checks, planned = reading.checks, _endpoint(reading)
     state = model_state(reading.session, reading.main.outputs["ModelName"])
     uri = None if planned.model_uri is None else f"{planned.model_uri.rstrip('/')}/"
     checks.equal("image", planned.image, state.image)
@@ -41,7 +41,7 @@ def model(reading: Reading) -> None:
 
 def config(reading: Reading) -> None:
     """The instances: type, number, image and volume, and the distribution or queueing of requests."""
-    checks, planned, plan = reading.checks, _planned(reading), reading.plan
+    checks, planned, plan = reading.checks, _endpoint(reading), reading.plan
     state = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
     queued, shared = planned.mode is EndpointMode.ASYNCHRONOUS, planned.mode is EndpointMode.COMPONENTS
     checks.equal("instance type", planned.instance_type, state.instance_type)
@@ -67,7 +67,7 @@ def config(reading: Reading) -> None:
 
 def endpoint(reading: Reading) -> None:
     """The endpoint: in service, with the requested configuration, and with its own alarms that roll back an update."""
-    checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
+    checks, outputs, planned = reading.checks, reading.main.outputs, _endpoint(reading)
     state = described(reading.session, outputs["EndpointName"])
     checks.equal("endpoint", IN_SERVICE, state.status)
     checks.equal("endpoint's configuration", outputs["EndpointConfigName"], state.config)
@@ -81,7 +81,7 @@ def endpoint(reading: Reading) -> None:
 
 def component(reading: Reading) -> None:
     """The copies of the requested model: their number, chips per copy, memory per copy."""
-    checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
+    checks, outputs, planned = reading.checks, reading.main.outputs, _endpoint(reading)
     state = component_state(reading.session, outputs["InferenceComponentName"])
     checks.equal("component", IN_SERVICE, state.status)
     checks.equal("component's model", outputs["ModelName"], state.model)
@@ -93,8 +93,8 @@ def component(reading: Reading) -> None:
 
 def scaling(reading: Reading) -> None:
     """The scaling: its range, schedule and target; the wake-up policy if the number may be 0."""
-    checks, planned = reading.checks, _planned(reading)
-    resource = _scaled(planned)
+    checks, planned = reading.checks, _endpoint(reading)
+    resource = _scalable_resource(planned)
     state = scaling_state(reading.session, resource)
     if state is None:
         checks.holds(f"{resource} is scaled", fact=False)
@@ -112,7 +112,7 @@ def scaling(reading: Reading) -> None:
     checks.equal("policies", policies, {(kind, value) for _, kind, value in state.policies})
 
 
-def _scaled(planned: Endpoint) -> str:
+def _scalable_resource(planned: Endpoint) -> str:
     shared = planned.mode is EndpointMode.COMPONENTS
     return f"inference-component/{planned.name}" if shared else f"endpoint/{planned.name}/variant/{planned.variant}"
 
@@ -132,7 +132,7 @@ def request_bucket(reading: Reading) -> None:
 
 def metric_alarms(reading: Reading) -> None:
     """The endpoint's own alarms and those of every target, all for this endpoint; the wake-up alarm starts a policy."""
-    checks, planned = reading.checks, _planned(reading)
+    checks, planned = reading.checks, _endpoint(reading)
     states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
     endpoint_states = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
     expected_alarms = endpoint_alarms(
@@ -148,7 +148,7 @@ def metric_alarms(reading: Reading) -> None:
         alarm.actions for alarm in endpoint_states if any(":scalingPolicy:" in action for action in alarm.actions)
     }
     if planned.scales_to_zero:
-        state = scaling_state(reading.session, _scaled(planned))
+        state = scaling_state(reading.session, _scalable_resource(planned))
         known = state.policy_arns if state is not None else frozenset()
         checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
     notified = {alarm.actions for alarm in endpoint_states} - policies
@@ -165,20 +165,20 @@ def overview(reading: Reading) -> None:
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
     texts = [str(widget["properties"]) for widget in body.get("widgets", [])]
-    reading.checks.holds("dashboard shows the endpoint", any(_planned(reading).name in text for text in texts))
+    reading.checks.holds("dashboard shows the endpoint", any(_endpoint(reading).name in text for text in texts))
 
 
 def callers(reading: Reading) -> None:
     """The callers' policy: it allows this endpoint, and a token, which no policy can restrict to one endpoint."""
-    checks, planned = reading.checks, _planned(reading)
+    checks, planned = reading.checks, _endpoint(reading)
     statements = roles.policy_statements(reading.session, reading.main.outputs["InvokePolicyArn"])
     action = "InvokeEndpointAsync" if planned.mode is EndpointMode.ASYNCHRONOUS else "InvokeEndpoint"
-    invoked = [statement for statement in statements if f"sagemaker:{action}" in _listed(statement["Action"])]
-    targets = {resource.rpartition("/")[2] for statement in invoked for resource in _listed(statement["Resource"])}
+    invoked = [statement for statement in statements if f"sagemaker:{action}" in _as_list(statement["Action"])]
+    targets = {resource.rpartition("/")[2] for statement in invoked for resource in _as_list(statement["Resource"])}
     checks.equal("callers may invoke", {planned.name}, targets)
 
 
-def _listed(value: str | list[str]) -> list[str]:
+def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 

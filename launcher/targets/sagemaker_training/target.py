@@ -74,7 +74,7 @@ class SageMakerTraining(SageMakerTarget):
         rules = (
             _type(place, instances),
             self.capacity_refusals(request, place),
-            _unused(request),
+            _unused_keys(request),
             _network(request),
             _limits(request, place),
             _image(request, place),
@@ -123,7 +123,7 @@ def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Findi
         yield error("no-training-plan", "purchase.option", f"{facts.name} is not available in training plans")
 
 
-def _unused(request: PlanRequest) -> Iterator[Finding]:
+def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
     target, storage, run = request.target, request.storage, request.run
     given = (
         ("target.cluster", target.cluster, "a training job has no cluster: remove this key"),

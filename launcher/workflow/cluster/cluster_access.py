@@ -69,11 +69,11 @@ def with_instances(
         node = listed.node
         names = filter(None, (node.instance, placed.get(node.name), *listed.addresses, node.name))
         instance = None if node.use is NodeUse.OFF else next((by_name[name] for name in names if name in by_name), None)
-        described.append(node if instance is None else _placed(node, instance))
+        described.append(node if instance is None else _with_instance(node, instance))
     return tuple(described)
 
 
-def _placed(node: ClusterNode, instance: NodeInstance) -> ClusterNode:
+def _with_instance(node: ClusterNode, instance: NodeInstance) -> ClusterNode:
     idle = node.idle_since
     return replace(
         node,

@@ -78,7 +78,7 @@ def read_guard_stop(
         found = store.find(GUARD_STOP)
         if found is None or found.modified < max(submission.asked_at, last_start or submission.asked_at):
             return NO_STOP
-        return _parsed(store.read(GUARD_STOP))
+        return _parse(store.read(GUARD_STOP))
     except SlipwayError:
         return NO_STOP
 
@@ -138,7 +138,7 @@ def _messages_uri(submission: Submission, session: Session) -> str | None:
     return None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
 
 
-def _parsed(body: bytes) -> tuple[str, bool]:
+def _parse(body: bytes) -> tuple[str, bool]:
     try:
         document = safe_json.loads(body)
         return str(document["text"]), document.get("jobs_wait") is True

@@ -82,13 +82,13 @@ class TrainingJobs:
         Raises:
             UnreachableError: SageMaker does not answer.
         """
-        description = self._described(job)
+        description = self._describe(job)
         return None if description is None else facts_of(description)
 
     def find(self, key: str, folder: str) -> Submitted | None:
         """The job that an earlier submission created, by its name; None if the submission has none."""
         job = Submitted(job=folder, key=key, folder=folder)
-        description = self._described(job)
+        description = self._describe(job)
         ours = description is not None and training_jobs.run_of(self.session, description["TrainingJobArn"]) == key
         return job if ours else None
 
@@ -142,7 +142,7 @@ class TrainingJobs:
             clock=self.clock,
         )
 
-    def _described(self, job: Submitted) -> Mapping[str, Any] | None:
+    def _describe(self, job: Submitted) -> Mapping[str, Any] | None:
         with reachable():
             return training_jobs.describe(self.session, job.job)
 

@@ -271,7 +271,7 @@ def agreed(
         ImpossibleError: another deployment of the name is running, or the stacks changed after they were read.
     """
     place, plan = quoted.plan.place, quoted.plan
-    with _locked(context, plan.cluster_name, place.region):
+    with _deployment_lock(context, plan.cluster_name, place.region):
         session = Session(environment=context.environment, region=place.region)
         for line in difference_lines(difference, context, place.region, description):
             context.notify(line)
@@ -291,7 +291,7 @@ def agreed(
 
 
 @contextmanager
-def _locked(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
+def _deployment_lock(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
     if context.root is None:
         yield
         return
@@ -361,7 +361,7 @@ def difference_lines(
     for stack in difference.stacks:
         yield f"  {stack.name}: {_change_counts(stack)}"
         if not stack.new:
-            yield from (f"    {line}" for line in _listed(stack.resources))
+            yield from (f"    {line}" for line in _change_lines(stack.resources))
     before = hourly_rate(difference.before.values(), context.catalog, region)
     after = hourly_rate(difference.after.values(), context.catalog, region)
     same = before == after
@@ -386,7 +386,7 @@ def _with_effect(key: KeyChange) -> str:
     return f"{change_text(key)}{effect}"
 
 
-def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
+def _change_lines(changes: Sequence[ResourceChange]) -> Iterator[str]:
     order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.RETAINED, Change.CHANGED, Change.NEW]
     ranked = sorted(changes, key=lambda change: (order.index(change.change), change.type, change.logical_id))
     for change in ranked[:LISTED]:

@@ -71,7 +71,7 @@ def prerequisites_for(sandbox: "Sandbox", plan: Plan) -> tuple[str, ...]:
         zones=zones,
         security_groups=network.security_group_ids,
         buckets=buckets,
-        training_plans=_bought(plan),
+        training_plans=_bought_plans(plan),
         cluster=_existing(sandbox, plan),
     )
 
@@ -108,7 +108,7 @@ def _operators(plan: Plan) -> tuple[str, ...]:
     return (*operators.get(operator_of(plan), ()), *(("kueue",) if plan.request.target.queue is not None else ()))
 
 
-def _bought(plan: Plan) -> list[Mapping[str, Any]]:
+def _bought_plans(plan: Plan) -> list[Mapping[str, Any]]:
     place, named = plan.place, plan.request.purchase.training_plan
     if named is None:
         return []

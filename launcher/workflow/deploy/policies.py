@@ -95,7 +95,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
             "machines": tuple(sorted({role.arn for role in named.values() if role.use.service == SAGEMAKER})),
         },
     )
-    account = replace(account, lists={**account.lists, **_limited(request_options, request, account)})
+    account = replace(account, lists={**account.lists, **_limited_arns(request_options, request, account)})
     permissions, names = load_permissions(), execution_policies(targets)
     target_policies = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
     target_policies |= {HYPERPOD_JOBS: None} if request_options.hyperpods else {}
@@ -135,7 +135,9 @@ def _hyperpods(
     return tuple(f"arn:{partition}:sagemaker:{region}:{options.account}:cluster/*" for region in regions)
 
 
-def _limited(options: PolicyRequest, request: PlanRequest | None, account: Account) -> Mapping[str, tuple[str, ...]]:
+def _limited_arns(
+    options: PolicyRequest, request: PlanRequest | None, account: Account
+) -> Mapping[str, tuple[str, ...]]:
     """The ARNs that the boundary allows beyond Slipway's names: those of the plan and those of the command."""
     own = {} if request is None else limited_lists(request, account)
     buckets = [f"arn:{account.partition}:s3:::{bucket}{end}" for bucket in options.job_buckets for end in ("", "/*")]

@@ -118,7 +118,7 @@ def lets_in(subject: Subject) -> Iterator[Check]:
     if plan is None or arn is None:
         return
     policy = key_policy(subject.session("kms"), arn)
-    needed = _needed(subject, plan)
+    needed = _key_needs(subject, plan)
     for need in needed:
         missing = lacking(policy, need)
         requirement = f"the key's policy lets {need.principals[0]} use it"
@@ -172,7 +172,7 @@ def _started_with(subject: Subject, role: str, default: str, requirement: str) -
         yield ok("volume key", requirement, f"{default}, which {name} may use")
 
 
-def _needed(subject: Subject, plan: Plan) -> list[Needed]:
+def _key_needs(subject: Subject, plan: Plan) -> list[Needed]:
     partition, account = subject.caller.partition, subject.account
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     needs = [

@@ -97,7 +97,7 @@ class Search:
         unanswered = []
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
             for (label, _), answer in zip(
-                questions, pool.map(lambda question: _tried(question[1]), questions), strict=True
+                questions, pool.map(lambda question: _try_ask(question[1]), questions), strict=True
             ):
                 if isinstance(answer, AwsError):
                     unanswered.append((label, answer.message))
@@ -110,17 +110,17 @@ class Search:
         for region in request.regions:
             if PurchaseOption.CAPACITY_BLOCK in request.options:
                 for wish in self._wishes(request, BLOCK_LOST_H):
-                    yield f"Capacity Blocks of {wish.text} in {region}", _bound(self._blocks, region, wish)
+                    yield f"Capacity Blocks of {wish.text} in {region}", _bind(self._blocks, region, wish)
             if PurchaseOption.TRAINING_PLAN in request.options:
                 for wish in self._wishes(request, PLAN_LOST_H):
-                    yield f"training plans of {wish.text} in {region}", _bound(self._plans, region, wish)
-            yield f"reservations of {name} in {region}", _bound(self._owned, region, name, request)
+                    yield f"training plans of {wish.text} in {region}", _bind(self._plans, region, wish)
+            yield f"reservations of {name} in {region}", _bind(self._owned_capacity, region, name, request)
             if PurchaseOption.ON_DEMAND in request.options:
-                yield f"zones of {region} that offer {name}", _bound(self._offered, region, name, count)
+                yield f"zones of {region} that offer {name}", _bind(self._on_demand_offers, region, name, count)
         if PurchaseOption.SPOT in request.options:
             for start in range(0, len(request.regions), MAX_REGIONS):
                 some = request.regions[start : start + MAX_REGIONS]
-                yield f"spot placement scores of {name}", _bound(self._scores, name, count, some)
+                yield f"spot placement scores of {name}", _bind(self._scores, name, count, some)
 
     def _wishes(self, request: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
         """The lengths that fit the job, each over the full sales period; the shortest also week by week.
@@ -153,7 +153,7 @@ class Search:
     def _plans(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
         return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region), self.planned_for)
 
-    def _owned(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
+    def _owned_capacity(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
         """The account's own capacity, and for a block that ends before the job its possible extensions."""
         session, offers = self._session(region, "ec2"), []
         for reservation in reservations(session, name):
@@ -177,7 +177,7 @@ class Search:
                     offers += extension_offers(session, reservation.id, int(days * HOURS_A_DAY))
         return offers
 
-    def _offered(self, region: str, name: str, count: int) -> Sequence[CapacityOffer]:
+    def _on_demand_offers(self, region: str, name: str, count: int) -> Sequence[CapacityOffer]:
         return [
             CapacityOffer(kind=OfferKind.ON_DEMAND, id=None, region=region, az_id=zone, instance_type=name, count=count)
             for zone in sorted(zones_of.offering_zones(self._session(region, "ec2"), name))
@@ -233,11 +233,11 @@ def kin(facts: InstanceType, instances: Mapping[str, InstanceType]) -> tuple[str
     return tuple(same) if facts.name in same else ()
 
 
-def _bound(ask: Callable[..., Sequence[CapacityOffer]], *arguments: object) -> Callable[[], Sequence[CapacityOffer]]:
+def _bind(ask: Callable[..., Sequence[CapacityOffer]], *arguments: object) -> Callable[[], Sequence[CapacityOffer]]:
     return lambda: ask(*arguments)
 
 
-def _tried(ask: Callable[[], Sequence[CapacityOffer]]) -> Sequence[CapacityOffer] | AwsError:
+def _try_ask(ask: Callable[[], Sequence[CapacityOffer]]) -> Sequence[CapacityOffer] | AwsError:
     """The result of a request, or its error; missing credentials end the search."""
     try:
         return ask()
@@ -283,7 +283,7 @@ def capacity(
         raise ImpossibleError(f"{request.name} serves: offers are looked up for jobs only", hint=ENDPOINT_OFFERS)
     priced = price_job(path, request, catalog, now, options)
     offers, unanswered = search(priced, environment=environment, say=say)
-    judged = (_assessed(priced, options, offer) for offer in offers)
+    judged = (_assess(priced, options, offer) for offer in offers)
     ranked = sorted(judged, key=lambda offer: (offer.usd is None, offer.usd.mid if offer.usd else 0, offer.lead_time_h))
     return CapacityOffers(priced=priced, offers=tuple(ranked), unanswered=unanswered)
 
@@ -334,7 +334,7 @@ def _requests(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
     )
 
 
-def _assessed(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
+def _assess(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
     wait = max(0.0, (offer.starts_at - priced.now).total_seconds() / 3600) if offer.starts_at is not None else 0.0
     usd, note = _total(priced, options, offer)
     return JudgedOffer(

@@ -81,7 +81,7 @@ def hourly_rate(
     """
     usd, unknown, scaled = Decimal(0), [], None
     for template in templates:
-        for logical_id, items in _paid(template, catalog, region):
+        for logical_id, items in _paid_resources(template, catalog, region):
             if only is not None and logical_id not in only:
                 continue
             counted = [item for item in items if nodes or not item.nodes]
@@ -97,14 +97,16 @@ def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) ->
     Nodes that start with a job, and resources without a price, are excluded.
     """
     rates = {}
-    for logical_id, paid in _paid(template, catalog, region):
+    for logical_id, paid in _paid_resources(template, catalog, region):
         usd = sum((item.usd for item in paid if item.usd is not None and not item.with_jobs), Decimal(0))
         if usd:
             rates[logical_id] = usd
     return rates
 
 
-def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterator[tuple[str, tuple[_Paid, ...]]]:
+def _paid_resources(
+    template: Mapping[str, Any], catalog: Catalog, region: str
+) -> Iterator[tuple[str, tuple[_Paid, ...]]]:
     resources = template.get("Resources", {})
     rate = next((usd for usd in map(_quoted_rate, resources.values()) if usd is not None), None)
     for logical_id, resource in resources.items():
@@ -135,7 +137,7 @@ def _paid_parts(
         yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
     holds = _instance_readers().get(kind)
     for instances in holds(properties, resources) if holds is not None else ():
-        price = rate if instances.nodes else _listed(instances, catalog, region)
+        price = rate if instances.nodes else _listed_rate(instances, catalog, region)
         usd = None if price is None else price * instances.count
         yield _Paid(
             name=f"{instances.count} x {instances.type}",
@@ -146,7 +148,7 @@ def _paid_parts(
         )
 
 
-def _listed(instances: Instances, catalog: Catalog, region: str) -> Decimal | None:
+def _listed_rate(instances: Instances, catalog: Catalog, region: str) -> Decimal | None:
     if instances.managed:
         return _usd(instance_price(catalog, instances.type, region))
     return _usd(catalog.on_demand(instances.type, region))

@@ -150,7 +150,7 @@ def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, 
 def _rest(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
     """The resources that a failed creation or removal has left, at the prices of the stack's template."""
     if cost.kind == TRAINING_STACK and instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}"):
-        return _unguarded(cost, session, catalog, stack)
+        return _unguarded_cost(cost, session, catalog, stack)
     listed = stacks.resources(session, stack.name)
     rest = {each.logical_id: each for each in listed if each.physical_id and each.status != stacks.REMOVED}
     if not rest:
@@ -168,7 +168,7 @@ def _rest(cost: StackCost, session: Session, catalog: Catalog, stack: StackState
 def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:
     guard = guard_function(session, stack.name)
     if guard is None:
-        return _unguarded(cost, session, catalog, stack)
+        return _unguarded_cost(cost, session, catalog, stack)
     variables = guard.environment
     target = next(
         candidate
@@ -179,7 +179,7 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=metric, dimensions=dimensions) for metric in (RUNNING, NODE_HOURS))
     nodes, hours = (latest(session, metric, now, within=REPORTS * every, period=every) for metric in counted)
-    listed = _listed(session, target, variables, stack) if nodes is None else None
+    listed = _listed_nodes(session, target, variables, stack) if nodes is None else None
     beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
     notes = [f"without {' and '.join(beside.unknown)}, which has no price"] if beside.unknown else []
     notes += ["without the charges of the service itself, which have no listed price"] if target.fee_keys else []
@@ -205,7 +205,7 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     )
 
 
-def _unguarded(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
+def _unguarded_cost(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
     """Instances under a stack without a guard (yet): ParallelCluster's instances, at the listed price."""
     counts = instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}")
     if not counts:
@@ -239,7 +239,7 @@ def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
     return min(moments, default=None)
 
 
-def _listed(session: Session, target: Target, variables: Mapping[str, str], stack: StackState) -> int | None:
+def _listed_nodes(session: Session, target: Target, variables: Mapping[str, str], stack: StackState) -> int | None:
     """Number of nodes that the service lists now; None if it does not list the target's nodes."""
     if target.guard is not None and target.deployed == (Runs.SERVING,):
         endpoint = endpoints.find(session, variables[target.guard.variable])

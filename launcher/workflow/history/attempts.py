@@ -182,11 +182,11 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
             if ran and ran[-1].ended_by is EndedBy.CANCEL:
                 # Slurm signals a job whose node is set down as it signals a cancelled one, which does not start again.
                 ran[-1] = replace(ran[-1], ended_by=EndedBy.NODE_LOST)
-            ran.append(_started(event))
+            ran.append(_start_attempt(event))
             numbers.append(int(event["attempt"]))
             written.append(moment(event["time"]))
         elif ran and event.get("attempt") == numbers[-1]:
-            ran[-1] = _updated(ran[-1], event)
+            ran[-1] = _update_attempt(ran[-1], event)
             if "time" in event:
                 written[-1] = max(written[-1], moment(event["time"]))
     for index, attempt in enumerate(ran):
@@ -268,7 +268,7 @@ def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
     )
 
 
-def _started(event: Mapping[str, Any]) -> Attempt:
+def _start_attempt(event: Mapping[str, Any]) -> Attempt:
     return Attempt(
         started_at=moment(event["time"]),
         ended_at=None,
@@ -279,7 +279,7 @@ def _started(event: Mapping[str, Any]) -> Attempt:
     )
 
 
-def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
+def _update_attempt(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
     kind = event.get("event")
     if kind == "restored":
         return replace(attempt, resumed_from_step=int(event["step"]))

@@ -49,9 +49,9 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     # What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer
     local, copied = read_events(folder.events), job_events(folder)
     events = copied if len(attempts(copied)) > len(attempts(local)) else local
-    ran = _judged(attempts(events), report)
+    ran = _attempts_with_ends(attempts(events), report)
     last = ran[-1] if ran else None
-    trained = _trained(folder.path / JOB_FOLDER / METRICS)
+    trained = _trained_totals(folder.path / JOB_FOLDER / METRICS)
     monthly = quote.serving is not None
     cost = None if monthly or report is None else quote.cost
     hours = report.actual_hours if report is not None else 0.0
@@ -61,7 +61,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         origin=hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12],
         started_at=ran[0].started_at.astimezone(UTC) if ran else created,
         ended_at=_end_time(report, ran),
-        status=report.status.value if report is not None else _unreported(command),
+        status=report.status.value if report is not None else _status_without_report(command),
         simulated=report.simulated if report is not None else command is not None and command.sandbox,
         monthly=monthly,
         target=quote.target or "",
@@ -86,7 +86,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     )
 
 
-def _trained(path: Path) -> dict[str, Any]:
+def _trained_totals(path: Path) -> dict[str, Any]:
     """The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on."""
     totals: dict[str, Any] = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
@@ -96,7 +96,7 @@ def _trained(path: Path) -> dict[str, Any]:
     return totals | ({"tokens": int(totals["tokens"])} if "tokens" in totals else {})
 
 
-def _judged(ran: tuple[Attempt, ...], report: Report | None) -> tuple[Attempt, ...]:
+def _attempts_with_ends(ran: tuple[Attempt, ...], report: Report | None) -> tuple[Attempt, ...]:
     """The attempts, with their ends of the report: the scheduler knows why an attempt without an ending event ended."""
     if report is None or not report.attempts or len(report.attempts) < len(ran):
         return ran
@@ -109,7 +109,7 @@ def _first_line(text: str) -> str | None:
     return next((" ".join(line.split()) for line in text.splitlines() if line.strip()), None)
 
 
-def _unreported(command: CommandRecord | None) -> str:
+def _status_without_report(command: CommandRecord | None) -> str:
     """The status of a run folder without a report."""
     return DRY_RUN if command is not None and command.ended == DRY_RUN else NOT_SUBMITTED
 

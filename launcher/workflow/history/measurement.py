@@ -263,11 +263,11 @@ def _rates(
             " every few steps (docs/trainers.md)",
         )
     tokens, seconds, steps = (sum(stretch[place] for stretch in stretches) for place in range(3))
-    rates = _spread(tokens / seconds, (stretch[0] / stretch[1] for stretch in stretches))
-    return rates, _spread(seconds / steps, (stretch[1] / stretch[2] for stretch in stretches))
+    rates = _measured_range(tokens / seconds, (stretch[0] / stretch[1] for stretch in stretches))
+    return rates, _measured_range(seconds / steps, (stretch[1] / stretch[2] for stretch in stretches))
 
 
-def _spread(mid: float, single: Iterable[float]) -> Range:
+def _measured_range(mid: float, single: Iterable[float]) -> Range:
     ordered = sorted(single)
     low, high = (ordered[round(share * (len(ordered) - 1))] for share in (LOW, HIGH))
     return Range(low=min(low, mid), mid=mid, high=max(high, mid))

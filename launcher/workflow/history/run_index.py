@@ -89,7 +89,7 @@ def fetch(name: str, place: Place, environment: Mapping[str, str], say: Callable
     root = _root(store.uri, environment)
     folders = [unpack(copy, root) for copy in copies]
     home = root_of(name, environment)
-    if home is None or home.is_relative_to(_found(environment).resolve()):
+    if home is None or home.is_relative_to(_found_folder(environment).resolve()):
         # So that the commands which this one names find the run too. A run that was launched here comes first.
         remember(name, folders[-1].path, environment)
     newest = copies[-1]
@@ -123,10 +123,10 @@ def fetch_all(place: Place, environment: Mapping[str, str]) -> Mapping[str, Path
 
 
 def _root(uri: str, environment: Mapping[str, str]) -> Path:
-    return _found(environment) / hashlib.sha256(uri.encode()).hexdigest()[:16]
+    return _found_folder(environment) / hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
-def _found(environment: Mapping[str, str]) -> Path:
+def _found_folder(environment: Mapping[str, str]) -> Path:
     return state_folder(environment) / FOUND
 
 
@@ -153,7 +153,7 @@ def _copies(store: Objects, name: str) -> list[RunCopy]:
     """The newest runs of a name in a store, the oldest first."""
     stored = [one for one in store.list_objects(below=f"{FOLDER}/{name}/") if _KEY.fullmatch(one.key)]
     keys = sorted(one.key for one in stored if one.bytes <= LARGEST)[-NEWEST:]
-    copies = [read_copy(_loaded(store, key)) for key in keys]
+    copies = [read_copy(_load(store, key)) for key in keys]
     for key, copy in zip(keys, copies, strict=True):
         match = _KEY.fullmatch(key)
         if match is None or (copy.name, copy.run) != match.groups():
@@ -161,7 +161,7 @@ def _copies(store: Objects, name: str) -> list[RunCopy]:
     return copies
 
 
-def _loaded(store: Objects, key: str) -> Any:
+def _load(store: Objects, key: str) -> Any:
     try:
         return safe_json.loads(store.read(key))
     except ValueError as problem:

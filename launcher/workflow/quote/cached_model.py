@@ -18,17 +18,17 @@ def with_cached_model(request: PlanRequest, catalog: Catalog) -> PlanRequest:
     """
     workload = request.workload
     if workload.train is not None and isinstance(workload.train.model, str):
-        model = _cached(workload.train.model, catalog, "workload.train.model")
+        model = _cached_dimensions(workload.train.model, catalog, "workload.train.model")
         if model is not None:
             workload = replace(workload, train=replace(workload.train, model=model))
     if workload.serve is not None and isinstance(workload.serve.model, str):
-        model = _cached(workload.serve.model, catalog, "workload.serve.model")
+        model = _cached_dimensions(workload.serve.model, catalog, "workload.serve.model")
         if model is not None:
             workload = replace(workload, serve=replace(workload.serve, model=model))
     return request if workload is request.workload else replace(request, workload=workload)
 
 
-def _cached(name: str, catalog: Catalog, path: str) -> ModelDimensions | None:
+def _cached_dimensions(name: str, catalog: Catalog, path: str) -> ModelDimensions | None:
     if "/" not in name or catalog.find_model(name) is not None:
         return None
     from launcher.catalog.model_config import ModelConfigError, cached_config, plan_keys, read_model_config

@@ -240,10 +240,10 @@ def _changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:
         for key in dict.fromkeys((*old, *new)):
             yield from _changed_keys(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
     elif old != new:
-        yield f"{path}: {_shown(new)}, before {_shown(old)}"
+        yield f"{path}: {_value_text(new)}, before {_value_text(old)}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "none" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -19,7 +19,11 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
     """
     network = request.network
     if network.vpc_id is None:
-        return request if network.name is None else replace(request, network=_shared(request, network.name, session))
+        return (
+            request
+            if network.name is None
+            else replace(request, network=_with_importers(request, network.name, session))
+        )
     states = subnets(session, network.subnet_ids)
     strangers = [
         error(
@@ -58,7 +62,7 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
     return replace(request, network=replace(network, subnets=facts))
 
 
-def _shared(request: PlanRequest, name: str, session: Session) -> NetworkRequest:
+def _with_importers(request: PlanRequest, name: str, session: Session) -> NetworkRequest:
     """The network with the stacks of other clusters that import it, and so pay for its NAT."""
     export = f"slipway-{name}-shared-network:VpcId"
     users = stacks.importers(session, export) if export in stacks.exports(session) else frozenset()

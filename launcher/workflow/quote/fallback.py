@@ -32,7 +32,7 @@ def fallback_quotes(
     quotes = []
     for name in types:
         try:
-            found = price_request(path, _pinned(priced.request, quoted, name), priced.catalog, now, alone)
+            found = price_request(path, _pin_type(priced.request, quoted, name), priced.catalog, now, alone)
         except ImpossibleError as problem:
             message = f"fallback type {name}: {problem.message}"
             raise ImpossibleError(
@@ -53,7 +53,7 @@ def with_dearest_rate(quoted: Quote, quotes: tuple[Quote, ...]) -> Quote:
     return replace(quoted, counted_usd_per_hour=max(rates)) if quotes and rates else quoted
 
 
-def _pinned(request: PlanRequest, quoted: Quote, name: str) -> PlanRequest:
+def _pin_type(request: PlanRequest, quoted: Quote, name: str) -> PlanRequest:
     place = quoted.plan.place
     target = replace(
         request.target,

@@ -124,7 +124,7 @@ def environment_files(program: str, text: str, call: Call) -> list[str]:
             document = safe_yaml.loads(text)
         except safe_yaml.YamlError:
             return []
-        names = _listed(document.get("dotenv")) if isinstance(document, dict) else ()
+        names = _items(document.get("dotenv")) if isinstance(document, dict) else ()
         return [name for name in names if isinstance(name, str)]
     return []
 
@@ -144,15 +144,15 @@ class _Makefile:
         """Read one line, whose continuations are joined."""
         if line.startswith("\t"):
             for name in self._names:
-                self.recipes[name][1].append(self._filled(line.strip().lstrip("@+- ")))
+                self.recipes[name][1].append(self._fill(line.strip().lstrip("@+- ")))
         elif _CONDITION.match(line):
             self._depth += 1
         elif line.strip() == "endif":
             self._depth -= 1
         elif match := _SETS.match(line):
-            self._set(match[1], match[2], self._filled(match[3].partition(" #")[0].strip()))
+            self._set(match[1], match[2], self._fill(match[3].partition(" #")[0].strip()))
         elif match := _HEADER.match(line):
-            self._begin(self._filled(match[1]).split(), self._filled(match[2]).split(), match[3])
+            self._begin(self._fill(match[1]).split(), self._fill(match[2]).split(), match[3])
 
     def _set(self, name: str, sign: str, value: str) -> None:
         if sign == "?=":
@@ -170,11 +170,11 @@ class _Makefile:
         for name in self._names:
             needed, body = self.recipes.setdefault(name, ([], []))
             needed.extend(need for need in needs if need != "|")
-            body.extend([self._filled(line.strip())] if line else [])
+            body.extend([self._fill(line.strip())] if line else [])
         targets = (name for name in names if not name.startswith(".") and "%" not in name)
         self.first = self.first or next(targets, "")
 
-    def _filled(self, line: str) -> str:
+    def _fill(self, line: str) -> str:
         def value(match: "re.Match[str]") -> str:
             if match[3]:
                 return "$"
@@ -239,9 +239,9 @@ def _read_taskfile(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:
     for name, task in (tasks if isinstance(tasks, dict) else {}).items():
         entry = task if isinstance(task, dict) else {"cmds": task}
         own = {**values, **_texts(entry.get("vars")), **call.variables}
-        needs = [word for word in _listed(entry.get("deps")) if isinstance(word, str)]
+        needs = [word for word in _items(entry.get("deps")) if isinstance(word, str)]
         lines = []
-        for command in _listed(entry.get("cmds", entry.get("cmd"))):
+        for command in _items(entry.get("cmds", entry.get("cmd"))):
             line = command.get("cmd") if isinstance(command, dict) else command
             if isinstance(line, str):
                 lines.append(_in_braces(line, own))
@@ -256,7 +256,7 @@ def _texts(values: object) -> dict[str, str]:
     return {str(name): str(value) for name, value in mapping.items() if isinstance(value, str | int)}
 
 
-def _listed(value: object) -> Iterator[object]:
+def _items(value: object) -> Iterator[object]:
     yield from value if isinstance(value, list) else () if value is None else (value,)
 
 

@@ -386,7 +386,7 @@ class _Run:
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""
         summary = f"{question.text}: {prices}{refused}"
-        self._answered(summary)
+        self._report_answer(summary)
         (self.notify if answer.refusals else self.asking.detail)(f"  {self._place}  {summary}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
@@ -396,11 +396,11 @@ class _Run:
         self.came += 1
         reported = any(failure.message == problem.message for _, failure in self.failures)
         self.failures.append((question.text, problem))
-        self._answered(question.text)
+        self._report_answer(question.text)
         if not reported:
             self.notify(f"  {self._place}  {question.text}: failed: {problem.message}")
 
-    def _answered(self, summary: str) -> None:
+    def _report_answer(self, summary: str) -> None:
         self.asking.now(f"{self._place} answers, {summary}", share=self.came / max(1, self.total))
 
     @property

@@ -181,11 +181,11 @@ class _Walk:
             for end in range(1, len(program.entered) + 1) if program.entered not in places else ():
                 before, word = program.entered[: end - 1], program.entered[end - 1]
                 if (*before, word) not in places:
-                    places[*before, word] = self._entered(places[before], script_folder, word)
+                    places[*before, word] = self._enter_folder(places[before], script_folder, word)
             place = places[program.entered]
             yield from self.walk_program(_with_own_folder(program, script_folder, place), place, depth)
             if depth == 0 and program.name == "cd":
-                self.folder = self._entered(place, script_folder, " ".join(program.words[1:]))
+                self.folder = self._enter_folder(place, script_folder, " ".join(program.words[1:]))
 
     def walk_program(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
         """A program, and what the shell script that it is or runs starts."""
@@ -225,7 +225,7 @@ class _Walk:
 
         certain, self._certain = self._certain, False
         call = call_of(program.words)
-        folder = self._entered(folder, folder, call.folder or ".")
+        folder = self._enter_folder(folder, folder, call.folder or ".")
         names = RECIPES[program.name] if call.file is None else (call.file,)
         script = next((found for name in names if (found := self._at(name, folder)) is not None), None)
         if script is None or depth >= _MAX_DEPTH or len(self._read) >= MAX_SCRIPTS:
@@ -273,7 +273,7 @@ class _Walk:
         self._inserted += 1
         return self._inserted <= MAX_SCRIPTS
 
-    def _entered(self, folder: PurePosixPath, script_folder: PurePosixPath, word: str) -> PurePosixPath:
+    def _enter_folder(self, folder: PurePosixPath, script_folder: PurePosixPath, word: str) -> PurePosixPath:
         """The folder after `cd`; one that is not in the job's folder has no scripts."""
         if word.startswith(OWN_FOLDER):
             folder, word = script_folder, f".{word.removeprefix(OWN_FOLDER)}"

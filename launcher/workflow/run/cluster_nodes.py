@@ -68,7 +68,7 @@ def list_nodes(name: str, folder: RunFolder, environment: Mapping[str, str], now
         ImpossibleError: the cluster has no nodes, or no longer exists.
     """
     with cluster_access(name, folder, environment) as access:
-        return _listed(name, folder, access, now)
+        return _list_nodes(name, folder, access, now)
 
 
 def plan_action(
@@ -80,7 +80,7 @@ def plan_action(
         ImpossibleError: there is no such node, or it is not in a state for the action.
     """
     with cluster_access(name, folder, environment) as access:
-        listed = _listed(name, folder, access, now, boots=False)
+        listed = _list_nodes(name, folder, access, now, boots=False)
         node = node_numbered(listed.nodes, wanted)
         if node is None:
             named = ", ".join(f"{number} {each.name}" for number, each in enumerate(listed.nodes))
@@ -90,13 +90,13 @@ def plan_action(
         try:
             effect = cluster_of(access.plan).node_effect(action, facts)
         except ImpossibleError as problem:
-            hint = _named(problem.hint or "", name, node)
+            hint = _fill_names(problem.hint or "", name, node)
             raise ImpossibleError(problem.message, hint=hint) from problem
-    named_effect = replace(effect, node=_named(effect.node, name, node))
+    named_effect = replace(effect, node=_fill_names(effect.node, name, node))
     return PlannedAction(listed=listed, action=action, node=node, effect=named_effect)
 
 
-def _named(text: str, name: str, node: ClusterNode) -> str:
+def _fill_names(text: str, name: str, node: ClusterNode) -> str:
     """A text whose commands name the run and the node."""
     return text.replace("NAME", name).replace("NODE", node.name)
 
@@ -123,7 +123,9 @@ def _refuse_unfit(action: NodeAction, node: ClusterNode) -> None:
         raise ImpossibleError(f"{node.name} is {node.use}, not drained", hint="only drained and down nodes are resumed")
 
 
-def _listed(name: str, folder: RunFolder, access: ClusterAccess, now: datetime, *, boots: bool = True) -> ListedNodes:
+def _list_nodes(
+    name: str, folder: RunFolder, access: ClusterAccess, now: datetime, *, boots: bool = True
+) -> ListedNodes:
     nodes = cluster_of(access.plan).nodes(access)
     return ListedNodes(
         name=name,

@@ -201,12 +201,12 @@ def _readme(name: str, folder: RunFolder, now: datetime, bundle: Bundle) -> str:
         "logs are the trainer's own text.",
         "",
         "Files:",
-        *_listed((path, f"{len(text):,} characters") for path, text in bundle.files.items()),
+        *_content_lines((path, f"{len(text):,} characters") for path, text in bundle.files.items()),
     ]
     if bundle.missing:
-        lines += ["", "Not included:", *_listed(bundle.missing.items())]
+        lines += ["", "Not included:", *_content_lines(bundle.missing.items())]
     return "\n".join([*lines, ""])
 
 
-def _listed(rows: Iterable[tuple[str, str]]) -> list[str]:
+def _content_lines(rows: Iterable[tuple[str, str]]) -> list[str]:
     return [f"  {path}: {what}" for path, what in rows]

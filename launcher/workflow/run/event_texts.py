@@ -72,7 +72,7 @@ def event_text(event: dict[str, object]) -> str | None:
     return None if describe is None else f"{begin}{describe(event)}"
 
 
-def _restored(event: dict[str, object]) -> str:
+def _restored_text(event: dict[str, object]) -> str:
     if event.get("source") == "own":
         return f" starts with step {event['step']} as the newest checkpoint: {event.get('reason')}"
     origin = "found on its node" if event.get("source") == "node" else "restored from S3"
@@ -96,7 +96,7 @@ def _notice(source: str) -> str:
 
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}",
-    "restored": _restored,
+    "restored": _restored_text,
     "checkpoint-written": lambda event: f": its trainer has written {_files(event)} {event['reason']}",
     "step-started": lambda event: f": step {event['step']} begins",
     "step-ended": lambda event: f": step {event['step']} ended with {event['code']} after {event['seconds']} s",

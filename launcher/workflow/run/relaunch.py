@@ -62,7 +62,7 @@ def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -
         return ""
     try:
         mine = _owner(plan, first.session)
-        if mine not in (None, _signed(first)):
+        if mine not in (None, _read_owner(first)):
             first.put(_OWNER, str(mine).encode())
     except AwsError as problem:
         notify(f"warning: cannot record the owner of this run next to its checkpoints: {problem.message}")
@@ -96,7 +96,7 @@ def _owner(plan: Plan, session: Session) -> str | None:
     return owner_in(plan.request.tags) or identity.caller(session).person
 
 
-def _signed(first: Objects) -> str | None:
+def _read_owner(first: Objects) -> str | None:
     return first.read(_OWNER).decode(errors="replace") if first.find(_OWNER) is not None else None
 
 
@@ -179,7 +179,7 @@ def earlier_run_lines(
         if uri is None:
             return
         first = Objects.at(session, uri)
-        theirs = _signed(first)
+        theirs = _read_owner(first)
         mine = _owner(plan, session) if theirs is not None else None
         uri += _newest(first)
         store = Objects.at(session, uri)

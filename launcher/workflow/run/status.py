@@ -223,7 +223,7 @@ def _ended_state(name: str, folder: RunFolder) -> RunState:
         report=report,
         attempts=report.attempts if report is not None else (),
         step=report.attempts[-1].last_step if report is not None and report.attempts else None,
-        stacks=() if sandbox else _deployed(folder, report),
+        stacks=() if sandbox else _deployed_stacks(folder, report),
         command=command,
     )
 
@@ -263,7 +263,7 @@ def _with_stacks(state: RunState, folder: RunFolder, environment: Mapping[str, s
     if report is not None and report.simulated and state.command is None:
         return state
     try:
-        states = stack_states(folder, _deployed(folder, report), environment_of_run(folder, environment))
+        states = stack_states(folder, _deployed_stacks(folder, report), environment_of_run(folder, environment))
     except SchedulerEndedError:
         return state
     if states is None:
@@ -293,7 +293,7 @@ def _with_endpoint_stop(state: RunState, folder: RunFolder, environment: Mapping
     return replace(state, report=report)
 
 
-def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
+def _deployed_stacks(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
     """The stacks with outputs in a run folder, and those that existed when a deployment ended early."""
     outputs = folder.read_json("outputs.json") if (folder.path / "outputs.json").is_file() else {}
     states = dict(report.stacks) if report is not None else {}

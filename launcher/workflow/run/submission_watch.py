@@ -52,7 +52,7 @@ class GrowingCopy:
         self._stream: BinaryIO | None = None
         self.size = 0
         if path.is_file():
-            self._stream = _opened(path)
+            self._stream = _open_log(path)
             self.size = self._stream.seek(0, os.SEEK_END)
 
     def __enter__(self) -> Self:
@@ -79,10 +79,10 @@ class GrowingCopy:
             if self._anew is None:
                 self._anew = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
             self._anew.unlink(missing_ok=True)
-            self._stream, self.size = _opened(self._anew), 0
+            self._stream, self.size = _open_log(self._anew), 0
             return True
         if self._stream is None:
-            self._stream = _opened(self._path)
+            self._stream = _open_log(self._path)
         self._stream.seek(self.size)
         self._stream.write(chunk.data)
         self._stream.flush()
@@ -90,7 +90,7 @@ class GrowingCopy:
         return bool(chunk.data) and chunk.size > self.size
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_log(path: Path) -> BinaryIO:
     """A file open for writes at any position, created if missing."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
 
@@ -327,14 +327,14 @@ class RemoteWatch:
 
     def _refuse_if_removed(self, problem: SlipwayError) -> None:
         if removal := self.removed():
-            self.facts = _lost(self.facts)
+            self.facts = _with_lost_node(self.facts)
             raise ClusterRemovedError(
                 f"{removal}: job {self.job.job} has ended with it",
                 hint="slipway report NAME shows the run; slipway launch FILE goes on from its newest stored checkpoint",
             ) from problem
 
 
-def _lost(facts: JobFacts | None) -> JobFacts | None:
+def _with_lost_node(facts: JobFacts | None) -> JobFacts | None:
     """The last facts of a job whose cluster was removed: its attempt ended with the nodes."""
     if facts is None or facts.attempt is None:
         return facts

@@ -191,7 +191,7 @@ def role_boundaries(reading: Reading) -> None:
             arn
             for statement in statements
             if "iam:PassRole" in _actions([statement])
-            for arn in _listed(statement["Resource"])
+            for arn in _as_list(statement["Resource"])
         }
         reading.checks.equal("the role that reaches the cluster may do", GRANTING, _actions(statements))
         reading.checks.equal("the role that it grants to pods", {reading.main.outputs["PodRoleArn"]}, given)
@@ -219,7 +219,7 @@ def policies(reading: Reading) -> None:
         resource.partition(":::")[2].removesuffix("/*")
         for node in nodes
         if "s3:PutObject" in _actions([node])
-        for resource in _listed(node["Resource"])
+        for resource in _as_list(node["Resource"])
     }
     declared = {
         reach.uri.removeprefix("s3://").strip("/") for reach in reached_locations(reading.plan.request) if reach.writes
@@ -240,11 +240,11 @@ def _written_by_pods(reading: Reading, store: str) -> set[str]:
 
 def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
     return {
-        action for statement in statements if statement["Effect"] == "Allow" for action in _listed(statement["Action"])
+        action for statement in statements if statement["Effect"] == "Allow" for action in _as_list(statement["Action"])
     }
 
 
-def _listed(value: str | list[str]) -> list[str]:
+def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 

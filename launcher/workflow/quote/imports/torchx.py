@@ -18,13 +18,13 @@ def read_torchx(text: str, catalog: Catalog) -> Imported:
     names = _defaults(function)
     words = {key.arg: key.value for key in app.keywords if key.arg}
     imported.name(_text(words.get("name"), names) or function.name)
-    assigned = _assigned(function)
+    assigned = _assigned_values(function)
     calls, several = _roles(words.get("roles"), assigned)
     if not calls:
         raise UnreadableInputError(
             f"the component {function.name} has no list of roles", hint="write roles=[specs.Role(...)]"
         )
-    role = {key.arg: _resolved(key.value, assigned) for key in calls[0].keywords if key.arg}
+    role = {key.arg: _resolve(key.value, assigned) for key in calls[0].keywords if key.arg}
     _role(imported, role, names, catalog)
     if several:
         imported.lose("the number of roles", "known only at a run: the plan has the command of one")
@@ -48,14 +48,14 @@ def _components(text: str) -> list[tuple[ast.FunctionDef, ast.Call]]:
     components: dict[ast.FunctionDef, ast.Call] = {}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
-            if isinstance(node, ast.Call) and _called(node.func) == "AppDef":
+            if isinstance(node, ast.Call) and _called_name(node.func) == "AppDef":
                 components.setdefault(function, node)
     if components:
         return list(components.items())
     raise UnreadableInputError("no function of the file returns an AppDef", hint="name a file with a torchx component")
 
 
-def _assigned(function: ast.FunctionDef) -> dict[str, ast.expr]:
+def _assigned_values(function: ast.FunctionDef) -> dict[str, ast.expr]:
     """The values of the names that the function assigns once."""
     values: dict[str, ast.expr] = {}
     counts: dict[str, int] = {}
@@ -69,20 +69,20 @@ def _assigned(function: ast.FunctionDef) -> dict[str, ast.expr]:
     return {name: value for name, value in values.items() if counts[name] == 1}
 
 
-def _resolved(node: ast.expr | None, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
+def _resolve(node: ast.expr | None, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
     return assigned.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
 def _roles(node: ast.expr | None, assigned: Mapping[str, ast.expr]) -> tuple[list[ast.Call], bool]:
     """The roles of an AppDef, and whether their number is known only at a run."""
-    roles = _resolved(node, assigned)
+    roles = _resolve(node, assigned)
     several = isinstance(roles, ast.ListComp)
     items = [roles.elt] if isinstance(roles, ast.ListComp) else roles.elts if isinstance(roles, ast.List) else []
-    resolved = [_resolved(item, assigned) for item in items]
+    resolved = [_resolve(item, assigned) for item in items]
     return [item for item in resolved if isinstance(item, ast.Call)], several
 
 
-def _called(node: ast.expr) -> str:
+def _called_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
@@ -182,7 +182,7 @@ def _text(node: ast.expr | None, names: Mapping[str, Any]) -> str | None:
         parts = [_text(part, names) for part in node.values]
         return None if None in parts else "".join(part for part in parts if part is not None)
     inner = node.value if isinstance(node, ast.FormattedValue) else node
-    if isinstance(inner, ast.Call) and _called(inner.func) == "str" and inner.args:
+    if isinstance(inner, ast.Call) and _called_name(inner.func) == "str" and inner.args:
         inner = inner.args[0]
     value = _value(inner, names)
     return None if value is None else str(value)
