@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from launcher.agent import ending, exits
 from launcher.agent.checkpoint import dcp, retention
@@ -121,7 +122,8 @@ class Session:
         spec, place = self._spec, self._place
         self._notices.listen()
         self._write_number()
-        details = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode, "software": drivers() or None}
+        details: dict[str, Any] = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode}
+        details |= {"software": drivers() or None, **_instances(self._environment)}
         self._log.append("attempt-started", part=place.part, parts=place.parts, **details)
         self._notices.watch_ends(spec, counts_limit=not place.part and "SLURM_JOB_ID" not in self._environment)
         if spec.imds:
@@ -581,3 +583,13 @@ class Session:
         if end.is_failure:
             self._peers.publish(Notice(source=FAILURE, detail=end.reason, code=end.exit_code))
         return end
+
+
+def _instances(environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """The types and zones of the job's instances in the order of their ranks, where the node's own program names them.
+
+    >>> _instances({"SLIPWAY_INSTANCE_TYPES": "g5.xlarge,g6.xlarge", "SLIPWAY_ZONES": "us-east-2a,us-east-2a"})
+    {'instance_types': ['g5.xlarge', 'g6.xlarge'], 'zones': ['us-east-2a', 'us-east-2a']}
+    """
+    named = {"instance_types": environment.get("SLIPWAY_INSTANCE_TYPES"), "zones": environment.get("SLIPWAY_ZONES")}
+    return {key: names.split(",") for key, names in named.items() if names}

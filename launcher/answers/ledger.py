@@ -8,6 +8,7 @@ from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
+from launcher.answers.report import places_text
 from launcher.answers.table import Column, dollars, hours, render
 from launcher.model.ledger import (
     Grouping,
@@ -63,6 +64,7 @@ class ListedRun:
     usd_lost: Decimal | None
     ended_by: EndedBy | None
     guard_reason: str | None
+    places: tuple[str, ...]
 
 
 @json_object
@@ -105,6 +107,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
         "lost_h",
         "usd_lost",
         "tags",
+        "places",
         "ended_by",
         "guard_reason",
     ]
@@ -114,6 +117,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
         span = flat.pop("quoted_usd") or {}
         flat |= {f"quoted_usd_{name}": span.get(name) for name in ("low", "mid", "high")}
         flat["tags"] = ";".join(f"{key}={value}" for key, value in entry.tags.items())
+        flat["places"] = ";".join(entry.places)
         flat_rows.append(["" if flat[name] is None else str(flat[name]) for name in columns])
     return columns, flat_rows
 
@@ -139,6 +143,9 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
                 what = "endpoint" if entry.monthly else "nodes"
                 why = f"the guard stopped its {what}: {entry.guard_reason}"
                 lines += wrapped(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
+            if entry.other_types:
+                began = f"{entry.started_at:%Y-%m-%d %H:%M}"
+                lines += wrapped(f"  {entry.name}, {began}: {places_text(entry.places)}", width)
         for use in reservations(ledger.entries) if by is None else ():
             unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
             lines += wrapped(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)

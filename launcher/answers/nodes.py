@@ -126,10 +126,11 @@ def _table(listed: ListedNodes, width: int) -> list[str]:
         Column("#", lambda row: str(row[0]), "right"),
         Column("node", lambda row: row[1].name, shrinks=True),
         Column("instance", lambda row: row[1].instance or "", yields=2),
-        Column("group", lambda row: row[1].group, yields=4),
+        Column("type", lambda row: row[1].instance_type, yields=3),
+        Column("group", lambda row: row[1].group, yields=5),
         Column("state", lambda row: row[1].use.value),
         Column("job", lambda row: row[1].job or "", yields=1, shrinks=True),
-        Column("up", lambda row: _since(listed, row[1].up_since), "right", yields=3),
+        Column("up", lambda row: _since(listed, row[1].up_since), "right", yields=4),
         Column("idle", lambda row: _idle(listed, row[1]), "right"),
         dollars("$ idle", lambda row: listed.idle_usd(row[1]), ""),
     ]

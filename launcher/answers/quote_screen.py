@@ -23,6 +23,7 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command, spike_command
+from launcher.workflow.quote.fallback import FALLBACK_CODE
 from launcher.workflow.quote.trainer import REFUSED
 
 GROUPS = ("compute", "storage", "network", "other")
@@ -46,7 +47,7 @@ DECISIVE = (
 )
 """Warnings that can change the decision, beside what the gate says; first those of a start that fails."""
 NAT_CODES = (AUTO_CODE, OWN_NAT_CODE)
-SHOWN = (SHARE_CODE, *NAT_CODES)
+SHOWN = (SHARE_CODE, FALLBACK_CODE, *NAT_CODES)
 """Notes that have a line of their own."""
 MAX_GRAVE = 2
 
@@ -264,7 +265,9 @@ def _hourly(quoted: Quote, line: CostComponent) -> str:
 
 def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """Why the range is wide, then the warnings that concern the decision; the others are counted."""
-    notes = [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code in NAT_CODES)]
+    types = "; ".join(found.message for found in quoted.findings if found.code == FALLBACK_CODE)
+    notes = [f"EC2 may choose another type: {types}"] if types else []
+    notes += [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code in NAT_CODES)]
     if why := "; ".join(ranges.causes(quoted, spike_command(priced, quoted))):
         notes.append(f"range {why}")
     counted = []

@@ -1,13 +1,22 @@
 """The page of `slipway report`."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
-from launcher.model.report import NO_SCHEDULER, Attempt, Billable, Report, RunStatus, StoredCheckpoints
+from launcher.model.report import (
+    NO_SCHEDULER,
+    Attempt,
+    Billable,
+    Report,
+    RunStatus,
+    StoredCheckpoints,
+    instances_text,
+)
 from launcher.model.target import INSTANCES, TRAINING_JOBS
 from launcher.model.units import HOUR_S, number_of, spoken
 from launcher.rendering.names import STORE_STACK
@@ -116,7 +125,23 @@ def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
     if not attempts:
         return ["  no attempt has started"]
     began: Column[Attempt] = Column("began (UTC)", lambda attempt: f"{attempt.started_at:%H:%M:%S}")
-    return render([began, *ATTEMPTS], attempts, width, number="attempt")
+    return [*render([began, *ATTEMPTS], attempts, width, number="attempt"), *place_lines(attempts, width)]
+
+
+def place_lines(attempts: Sequence[Attempt], width: int) -> list[str]:
+    """The instance types and zones of the attempts, where EC2 chose them; empty elsewhere."""
+    text = places_text([attempt.place for attempt in attempts])
+    return wrapped(f"  {text}", width) if text else []
+
+
+def places_text(places: Sequence[str]) -> str:
+    """The places of the attempts, in order; an unknown one is empty.
+
+    >>> places_text(["g5.xlarge us-east-2a", "", "g6.xlarge us-east-2b"])
+    'attempt 1 on g5.xlarge us-east-2a; attempt 3 on g6.xlarge us-east-2b'
+    """
+    numbered = enumerate(places, start=1)
+    return "; ".join(f"attempt {number} on {place}" for number, place in numbered if place)
 
 
 def _money(report: Report) -> list[str]:
@@ -147,12 +172,12 @@ def used_lines(report: Report) -> list[str]:
     took = spoken(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
     if cost is None:
         return [f"used {took}, ${words.dollars(used)}"]
-    hourly = f"job hours at ${words.exact(rate)} an hour"
+    hourly = f"job hours at {_rates(report, rate)}"
     tail = bool(report.rates.tail_h)
     if report.running_h:
         later = "idle tail and storage are still to come" if tail else "storage is still to come"
         return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {later}"]
-    others = words.dollars(cost.other_usd(report.actual_hours))
+    others = words.dollars(used - (report.usd_at_quoted_rate or Decimal(0)))
     around = "start, idle tail" if tail else "start"
     breakdown = f"{hourly}, and ${others} for {around}, storage, network and other"
     lines = [f"used {took}, ${words.dollars(used)}: {breakdown}"]
@@ -160,6 +185,19 @@ def used_lines(report: Report) -> list[str]:
         paid = words.dollars(used + report.usd_unused)
         lines.append(f"this run left ${words.dollars(report.usd_unused)} of the prepaid fee unused: ${paid} in all")
     return lines
+
+
+def _rates(report: Report, rate: Decimal) -> str:
+    """The hourly rate of all nodes; where EC2 chose among types, that of each attempt's types."""
+    if not report.rates.type_usd_per_hour:
+        return f"${words.exact(rate)} an hour"
+    placed = [attempt for attempt in report.attempts if attempt.instance_types]
+    texts = (
+        f"${words.exact(report.rates.of_types(attempt.instance_types, rate))} an hour on"
+        f" {instances_text(attempt.instance_types, ())}"
+        for attempt in placed
+    )
+    return " and ".join(dict.fromkeys(texts)) or f"${words.exact(rate)} an hour"
 
 
 def left_up_lines(report: Report, width: int) -> list[str]:
@@ -176,17 +214,19 @@ def left_up(report: Report) -> list[str]:
     standing = [name for name, status in report.stacks if status != REMOVED and not name.endswith(f"-{STORE_STACK}")]
     if not rate or not standing:
         return []
+    nodes, types = report.usd_per_hour, report.attempts[-1].instance_types if report.attempts else ()
+    nodes = None if nodes is None else report.rates.of_types(types, nodes)
     costs = "in AWS it would cost" if report.simulated else "it costs"
     amount = f"${words.dollars(rate)} an hour"
     if report.endpoint is not None:
         amount = f"about {amount} at the quoted load"
-    elif report.rates.tail_h and report.usd_per_hour is not None:
-        most = words.dollars(rate + report.usd_per_hour)
+    elif report.rates.tail_h and nodes is not None:
+        most = words.dollars(rate + nodes)
         end = _TAIL_ENDS.get(report.scheduler, "the idle timeout has stopped them")
         later = f"after {end}, {amount} until slipway down {report.name}"
         shows = "" if report.simulated else " slipway cost shows the rate now."
         return [f"While its nodes run, {costs} about ${most} an hour; {later}.{shows}"]
-    elif report.status is RunStatus.RUNNING and report.usd_per_hour is not None and rate < report.usd_per_hour:
-        most, later = words.dollars(rate + report.usd_per_hour), f"{amount} until slipway down {report.name}"
+    elif report.status is RunStatus.RUNNING and nodes is not None and rate < nodes:
+        most, later = words.dollars(rate + nodes), f"{amount} until slipway down {report.name}"
         return [f"While the job runs, {costs} about ${most} an hour; after it, {later}."]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]

@@ -30,6 +30,7 @@ class RunningInstance:
     # An id or "".
     reservation: str
     tags: Mapping[str, str]
+    zone: str = ""
 
 
 def cluster_instances(
@@ -52,6 +53,7 @@ def cluster_instances(
             lifecycle=str(instance.get("InstanceLifecycle", "")),
             reservation=str(instance.get("CapacityReservationId", "")),
             tags={tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())},
+            zone=str(instance.get("Placement", {}).get("AvailabilityZone", "")),
         )
         for reservation in items(call, subject, "Reservations", Filters=filters)
         for instance in reservation["Instances"]

@@ -83,12 +83,13 @@ def quote(
 
 def _with_findings(file: "Path", priced: "Priced", alone: "Quote", price_options: "PriceOptions") -> "Quote":
     """The quote with the findings on the whole plan, its fallback types, and the part of its total not the work."""
-    from launcher.workflow.quote.fallback import fallback_findings, fallback_quotes
+    from launcher.workflow.quote.fallback import fallback_findings, fallback_quotes, with_types
     from launcher.workflow.quote.overhead import overhead_findings
 
     overhead = overhead_findings(file, priced, alone, options.now(), price_options)
-    others = fallback_findings(fallback_quotes(file, priced, alone, options.now(), price_options))
-    return replace(alone, findings=(*priced.findings, *alone.findings, *others, *overhead))
+    others = fallback_quotes(file, priced, alone, options.now(), price_options)
+    notes = (*priced.findings, *alone.findings, *fallback_findings(others), *overhead)
+    return replace(with_types(alone, others), findings=notes)
 
 
 def _given_values(file: "Path") -> "tuple[Assumption, ...]":

@@ -58,7 +58,8 @@ class LedgerEntry(NamedTuple):
     if it reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated`
     run is a sandbox run: no money was spent. `ended_by` is why its last attempt ended, as in its report: None while it
     runs, without an attempt, and in entries of earlier versions. `guard_reason` is the first line of why the guard
-    stopped the run's nodes, None if it did not.
+    stopped the run's nodes, None if it did not. `places` are the instance types and zones of each attempt, where EC2
+    chose them.
     """
 
     name: str
@@ -88,11 +89,18 @@ class LedgerEntry(NamedTuple):
     shared: Shared = ALONE
     ended_by: EndedBy | None = None
     guard_reason: str | None = None
+    places: tuple[str, ...] = ()
 
     @property
     def identity(self) -> tuple[str, str, str]:
         """The key that identifies the run."""
         return self.name, self.run, self.origin
+
+    @property
+    def other_types(self) -> tuple[str, ...]:
+        """The instance types that EC2 chose for attempts, without the quoted one."""
+        types = {word for place in self.places for word in place.replace(",", "").split() if "." in word}
+        return tuple(sorted(types - {self.instance_type}))
 
     @property
     def usd(self) -> Decimal | None:

@@ -1,6 +1,6 @@
 """The meter of a running job: progress, rate and forecast cost, next to the quote."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
@@ -94,6 +94,8 @@ def meter(
     saved: Sequence[datetime],
     now: datetime,
     simulated: bool = False,
+    types_usd: Decimal = Decimal(0),
+    types_usd_per_hour: Decimal = Decimal(0),
 ) -> Meter:
     """The meter at a moment.
 
@@ -106,6 +108,8 @@ def meter(
         saved: times at which each checkpoint of the running attempt was complete in the store, in order.
         now: the current time.
         simulated: the nodes are emulated and cost nothing, so the meter gives no warnings.
+        types_usd: what the attempts cost more than at the quoted rate, by their instance types.
+        types_usd_per_hour: the same for each further hour.
     """
     rate = _rate(points)
     span = remaining_hours(points, steps)
@@ -121,6 +125,10 @@ def meter(
     if rate is not None and quoted.mfu is not None and quoted.tokens_per_s is not None:
         mfu = rate * quoted.mfu.mid / quoted.tokens_per_s.mid
     tokens = points[-1].tokens if points else None
+
+    def more(left_h: float) -> Decimal:
+        return types_usd + types_usd_per_hour * Decimal(repr(left_h + quoted.rates.tail_h))
+
     return Meter(
         step=points[-1].step if points else None,
         steps=steps,
@@ -129,8 +137,8 @@ def meter(
         mfu=mfu,
         left_h=remaining,
         hours=hours,
-        usd=None if cost is None else cost.spent(hours).quantize(CENT),
-        forecast=None if cost is None or remaining is None else _forecast(cost, hours, remaining),
+        usd=None if cost is None else (cost.spent(hours) + types_usd).quantize(CENT),
+        forecast=None if cost is None or remaining is None else _forecast(cost, hours, remaining, more),
         interruptions=interruptions,
         next_checkpoint_s=until,
         quoted=quoted,
@@ -146,9 +154,10 @@ def _rate(points: Sequence[Point]) -> float | None:
     return ((counted[-1].tokens or 0) - (counted[0].tokens or 0)) / (counted[-1].seconds - counted[0].seconds)
 
 
-def _forecast(cost: RunCost, hours: float, remaining: Range) -> UsdRange:
-    """Dollars at the end, from the hours so far and the remaining hours."""
+def _forecast(cost: RunCost, hours: float, remaining: Range, more: Callable[[float], Decimal]) -> UsdRange:
+    """Dollars at the end, from the hours so far and the remaining hours; `more` is what the types cost more."""
     low, mid, high = (
-        cost.paid(hours + left_h).quantize(CENT) for left_h in (remaining.low, remaining.mid, remaining.high)
+        (cost.paid(hours + left_h) + more(left_h)).quantize(CENT)
+        for left_h in (remaining.low, remaining.mid, remaining.high)
     )
     return UsdRange(low=low, mid=mid, high=high)

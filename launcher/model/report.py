@@ -1,15 +1,31 @@
 """The report of a run: its attempts, its quote, its usage, and the result of the read-back."""
 
-from dataclasses import field
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from itertools import zip_longest
 
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
 from launcher.model.job import BillableTime
 from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import NO_RATES, PLACES, RunCost, RunRates, run_cost
+
+
+def instances_text(types: Sequence[str], zones: Sequence[str]) -> str:
+    """Instances in words, by their types and zones; empty without any.
+
+    >>> instances_text(("g6.xlarge", "g6.xlarge"), ("us-east-2b", "us-east-2b"))
+    '2 × g6.xlarge us-east-2b'
+    >>> instances_text(("g5.xlarge", "g6.xlarge"), ("us-east-2a", "us-east-2a"))
+    'g5.xlarge us-east-2a, g6.xlarge us-east-2a'
+    """
+    counts = Counter(" ".join(pair) for pair in zip_longest(types, zones, fillvalue=""))
+    return ", ".join(f"{count} × {text}" if count > 1 else text for text, count in counts.items()).strip()
+
 
 NO_SCHEDULER = "none"
 """The scheduler of an endpoint, in reports."""
@@ -57,7 +73,8 @@ class Attempt:
     is told as well.
 
     `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
-    that the trainer reported, None when it reported none.
+    that the trainer reported, None when it reported none. `instance_types` and `zones` are those of its nodes, in the
+    order of the ranks; empty where the scheduler alone chooses the nodes.
     """
 
     started_at: datetime
@@ -67,11 +84,39 @@ class Attempt:
     resumed_from_step: int
     last_step: int | None
     by_pod_end: bool = field(default=False, metadata=INTERNAL)
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
 
     @property
     def hours(self) -> float:
         """Wall hours, 0 while it runs."""
         return 0.0 if self.ended_at is None else (self.ended_at - self.started_at).total_seconds() / 3600
+
+    @property
+    def place(self) -> str:
+        """The types and zones of its nodes in words; empty if they are unknown."""
+        return instances_text(self.instance_types, self.zones)
+
+
+def usd_of_types(
+    ran: Sequence[Attempt], usd_per_hour: Decimal, rates: RunRates, running_h: float = 0.0, *, over: bool
+) -> Decimal:
+    """What attempts cost more than at the quoted rate, because EC2 chose other types; below 0: less.
+
+    Args:
+        ran: the attempts, in order.
+        usd_per_hour: the quoted rate of all nodes.
+        rates: those of the quote.
+        running_h: hours of the running attempt so far.
+        over: the job has ended, so its idle tail counts too.
+    """
+    if not ran:
+        return Decimal(0)
+    hours = [attempt.hours for attempt in ran]
+    hours[-1] += running_h + (rates.tail_h if over else 0.0)
+    hours[0] += rates.start_h
+    more = [rates.of_types(attempt.instance_types, usd_per_hour) - usd_per_hour for attempt in ran]
+    return sum((Decimal(repr(each)) * usd for each, usd in zip(hours, more, strict=True)), Decimal(0)).quantize(PLACES)
 
 
 @record
@@ -184,10 +229,12 @@ class Report:
 
     @property
     def usd_at_quoted_rate(self) -> Decimal | None:
-        """The used hours at the quoted rate of all nodes."""
+        """The used hours at the quoted rate of all nodes, those of each attempt at the rate of its types."""
         if self.usd_per_hour is None:
             return None
-        return (self.usd_per_hour * Decimal(repr(self.actual_hours))).quantize(Decimal("0.0001"))
+        only_hours = replace(self.rates, start_h=0.0, tail_h=0.0)
+        more = usd_of_types(self.attempts, self.usd_per_hour, only_hours, self.running_h, over=True)
+        return (self.usd_per_hour * Decimal(repr(self.actual_hours)) + more).quantize(Decimal("0.0001"))
 
     @property
     def billable(self) -> Billable | None:
@@ -217,7 +264,9 @@ class Report:
     def usd_used(self) -> Decimal | None:
         """The cost of the run, or of a running one its cost so far; 0 before its first attempt."""
         if self.cost is not None:
-            return self.cost.spent(self.actual_hours) if self.running_h else self.cost.used(self.actual_hours)
+            hours, over = self.actual_hours, not self.running_h
+            more = usd_of_types(self.attempts, self.cost.usd_per_hour, self.rates, self.running_h, over=over)
+            return more + (self.cost.used(hours) if over else self.cost.spent(hours))
         return None if self.usd_per_hour is None else Decimal(0)
 
     @property

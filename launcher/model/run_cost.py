@@ -1,5 +1,6 @@
 """The cost of a run from the lines of its quote: the single function for every "used $"."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from launcher.model.record import record
@@ -15,7 +16,8 @@ class RunRates:
     `prepaid_usd` is the fee of a complete offering, None if nodes are billed by the hour. One more hour of the job adds
     `beside_usd_per_hour` to the non-compute lines. `cluster_usd_per_hour` are the lines that last as long as the
     cluster, `start_h` and `tail_h` the billed hours of the nodes before and after the job: runs that share a cluster
-    share these. `list_usd_per_hour` is the on-demand rate of all nodes, None if unknown.
+    share these. `list_usd_per_hour` is the on-demand rate of all nodes, None if unknown. `type_usd_per_hour` is the
+    quoted rate of all nodes by instance type, empty unless EC2 chooses among several types.
     """
 
     prepaid_usd: Decimal | None = None
@@ -24,6 +26,19 @@ class RunRates:
     start_h: float = 0.0
     tail_h: float = 0.0
     list_usd_per_hour: Decimal | None = None
+    type_usd_per_hour: tuple[tuple[str, Decimal], ...] = ()
+
+    def of_types(self, types: Sequence[str], usd_per_hour: Decimal) -> Decimal:
+        """The rate of all nodes on these instance types, one for each node; a type without a rate has the quoted one.
+
+        >>> rates = RunRates(type_usd_per_hour=(("g5.xlarge", Decimal(2)), ("g6.xlarge", Decimal(4))))
+        >>> rates.of_types(("g5.xlarge", "g6.xlarge"), Decimal(2)), rates.of_types((), Decimal(2))
+        (Decimal('3'), Decimal('2'))
+        """
+        known = dict(self.type_usd_per_hour)
+        if not known or not types:
+            return usd_per_hour
+        return sum((known.get(name, usd_per_hour) for name in types), Decimal(0)) / len(types)
 
 
 NO_RATES = RunRates()

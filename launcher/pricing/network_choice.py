@@ -46,9 +46,19 @@ def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapp
 
 
 def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
-    """What a second plan pays for a NAT of its own, and the key that shares one; empty without a NAT."""
+    """What a second plan pays for a NAT of its own, and the key that shares one; empty without a NAT.
+
+    Of a shared network, whether its NAT and endpoints are counted.
+    """
     request, place = candidate.context.request, candidate.place
-    if chosen not in NATS or request.network.name is not None:
+    name, users = request.network.name, request.network.shared_by
+    if name is not None and users:
+        return f"network {name} exists for {', '.join(users)}: only what this job sends through it is counted"
+    if name is not None:
+        less = candidate.context.bill.own_network_usd(place, chosen, candidate.size)
+        text = f"network {name} is counted as new: ${cents(less)} less if another cluster uses it already"
+        return f"{text} (slipway launch FILE --dry-run reads the account)" if less else ""
+    if chosen not in NATS:
         return ""
     # A shared network has a gateway unless each of its plans names the instance (docs/clusters.md).
     kind = f", nat: {NatMode.INSTANCE}" if chosen is Egress.NAT_INSTANCE else ""

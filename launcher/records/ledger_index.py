@@ -25,7 +25,7 @@ from launcher.model.record import record
 from launcher.model.report import EndedBy
 from launcher.records.codec import as_json, money
 
-FORMAT = "slipway.ledger-index/5"
+FORMAT = "slipway.ledger-index/6"
 REWRITE = 2
 """Lines per entry from which the file is rewritten."""
 MISSING = 1 << 62
@@ -129,6 +129,7 @@ def line_of(entry: LedgerEntry) -> str:
         "quoted_usd": None if quoted is None else f"{money(quoted.low)} {money(quoted.mid)} {money(quoted.high)}",
         "tags": json.dumps(dict(entry.tags), separators=(",", ":")) if entry.tags else None,
         **{name: money(getattr(entry, name)) for name in _AMOUNTS},
+        "places": "|".join(entry.places),
         "shared": None if entry.shared == ALONE else json.dumps(as_json(entry.shared), separators=(",", ":")),
     }
     return "\t".join("" if value is None else " ".join(str(value).split()) for value in texts.values())
@@ -143,7 +144,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
         # fmt: off
         (name, run, origin, begun, ended, status, simulated, monthly, target, instance_type, nodes, region, option,
          quoted, rate, hours, at_rate, billed, tokens, epochs, interruptions, lost, tags, used, shared, cause,
-         guard_reason) = line.split("\t")
+         guard_reason, places) = line.split("\t")
         # fmt: on
         # As a tuple: its own way in would take each field by its name once more.
         values = (
@@ -174,6 +175,7 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             _read_shared(shared) if shared else ALONE,
             _CAUSES[cause] if cause else None,
             guard_reason or None,
+            tuple(places.split("|")) if places else (),
         )
         return tuple.__new__(LedgerEntry, values)
     except (ArithmeticError, KeyError, TypeError, ValueError):

@@ -224,6 +224,7 @@ class Job:
         self.bucket, _, self.prefix = environment["SLIPWAY_CHANNEL"].removeprefix("s3://").partition("/")
         self.folder = Path(environment["SLIPWAY_ROOT"]) / "job"
         self.known: tuple[tuple[str, str], ...] = ()
+        self.places: dict[str, tuple[str, str]] = {}
 
     def members(self) -> tuple[tuple[str, str], ...]:
         """The running instances of the job with their addresses, oldest first; the last known ones if EC2 is silent."""
@@ -237,6 +238,11 @@ class Job:
             return self.known
         found = [instance for group in answer["Reservations"] for instance in group["Instances"]]
         found.sort(key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
+        for instance in found:
+            self.places[instance["InstanceId"]] = (
+                instance["InstanceType"],
+                instance["Placement"]["AvailabilityZone"],
+            )
         self.known = tuple((instance["InstanceId"], instance["PrivateIpAddress"]) for instance in found)
         return self.known
 
@@ -261,12 +267,16 @@ class Job:
         """The environment of the agent on this instance."""
         addresses = dict(members)
         names, leader = list(addresses), members[0][1]
+        types, zones = zip(*(self.places[name] for name in names), strict=True)
         return {
             **self.environment,
             "JOB_COMPLETION_INDEX": str(names.index(self.instance)),
             "SLIPWAY_MEETING": leader,
             "SLIPWAY_POD": self.instance,
             "SLIPWAY_NODE": self.instance,
+            # In the order of the ranks.
+            "SLIPWAY_INSTANCE_TYPES": ",".join(types),
+            "SLIPWAY_ZONES": ",".join(zones),
             "PET_LOCAL_ADDR": addresses[self.instance],
             "PET_RDZV_CONF": f"is_host={int(names[0] == self.instance)}",
         }

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ import pytest
 from launcher.catalog.load import load
 from launcher.records import run_folder
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.deployment import deployed_parts
+from launcher.workflow.deploy.steps import DeployOptions
+from launcher.workflow.quote.fresh import gated_quote
+from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.run.spike import remove_clusters
 from tests.sandbox import clients
 
@@ -256,6 +261,28 @@ class TestRetainedResources:
         assert sandbox_account.stacks("-shared-network")
         assert down("two", "--yes")[0] == 0
         assert not sandbox_account.stacks("-shared-network")
+
+    def test_second_plan_of_shared_network_is_quoted_without_its_nat(self, sandbox_account, tmp_path):
+        """Quotes in the sandbox and dry runs read the users of the network, as a launch on AWS does."""
+        path, said = tmp_path / "plan.yaml", []
+        plan = SPIKE_PLAN | {"name": "second", "network": {"name": "crew", "az_ids": ["use2-az1"]}}
+        path.write_text(json.dumps({**plan, "target": {**SPIKE_PLAN["target"], "az_id": "use2-az1"}}))
+        sandbox = sandbox_account.sandbox
+        for options in (
+            DeployOptions(root=tmp_path, sandbox=True, emulator=sandbox, notify=said.append),
+            DeployOptions(root=tmp_path, dry_run=True, environment=sandbox.environment, notify=said.append),
+        ):
+            quoted = partial(gated_quote, path, BEFORE, PriceOptions(any_age=True), selection=None, say=said.append)
+            alone = quoted(deployed=partial(deployed_parts, options)).quoted
+            assert any("network crew is counted as new: $" in finding.message for finding in alone.findings)
+            sandbox_account.make("slipway-crew-shared-network", shared("crew"))
+            sandbox_account.make("slipway-first-training", using("crew"))
+            second = quoted(deployed=partial(deployed_parts, options)).quoted
+            names = [{line.name for line in quote.components} for quote in (alone, second)]
+            assert names[0] - names[1] == {"NAT gateway", "public IPv4 address of the NAT"}
+            assert said[-1].startswith("network crew exists for slipway-first-training: the NAT and endpoints")
+            for stack in ("slipway-first-training", "slipway-crew-shared-network"):
+                sandbox_account.client("cloudformation").delete_stack(StackName=stack)
 
     def test_shared_network_of_plan_without_users_removed(self, sandbox_account, down, tmp_path):
         sandbox_account.make("slipway-lone-shared-network", shared("lone"))

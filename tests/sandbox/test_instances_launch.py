@@ -7,20 +7,24 @@ import socket
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
+from launcher.answers.report import page as report_page
 from launcher.aws import auto_scaling, functions, stacks
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError, SecondJobError
 from launcher.model.report import RunStatus
 from launcher.records.report_document import stored_report
 from launcher.records.run_folder import latest
+from launcher.records.stored_quote import stored_quote
 from launcher.records.submission import FILE, read_submission
 from launcher.workflow.cluster.instance_jobs import InstanceJobs, reach_instances
 from launcher.workflow.history.attempts import read_events
+from launcher.workflow.history.ledger_entries import entry_of
+from launcher.workflow.quote.fresh import gated_quote
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.status import run_state
@@ -63,10 +67,11 @@ def written(folder, text, script):
 
 def launched(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
-    priced = price(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
+    how = {"selection": None, "say": lambda _: None}
+    picked = gated_quote(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True), **how)
     options = {"root": folder, "sandbox": True, "scheduler": "local", "progress": lambda _: None, **more}
     told = LaunchOptions(notify=messages.append, **options)
-    return launch_quote(priced, *pick(priced, None), told)
+    return launch_quote(*picked, told)
 
 
 def session_of(sandbox):
@@ -266,13 +271,30 @@ class TestEndings:
         assert names[found["Instances"][0]["Placement"]["AvailabilityZone"]] == "use2-az3"
 
     def test_fallback_type_starts_without_capacity_of_first_type(self, tmp_path, sandbox):
+        """Launch line, report, ledger and cost name the type and the zone, and count the type's own rate."""
         sandbox.limit_instances(lacking=["g5.xlarge"])
+        messages = []
         text = small(["true"], name="other").replace("nodes: 1", "nodes: 1, fallback_types: [g6.xlarge]")
         try:
-            _, report = launched(tmp_path, text, "", messages=[], emulator=sandbox)
+            run, report = launched(tmp_path, text, "", messages=messages, emulator=sandbox)
         finally:
             sandbox.limit_instances()
         assert report.status is RunStatus.SUCCEEDED
+        (attempt,) = report.attempts
+        (zone,) = attempt.zones
+        assert attempt.instance_types == ("g6.xlarge",)
+        assert any(message.startswith("started: 1 x g5.xlarge or g6.xlarge for job") for message in messages)
+        assert any(re.search(rf"attempt 1 started on i-\w+ \(g6\.xlarge {zone}\)", message) for message in messages)
+        shown = "\n".join(report_page(report, 80))
+        assert f"attempt 1 on g6.xlarge {zone}" in shown
+        assert "job hours at $0.8048 an hour on g6.xlarge" in shown
+        quoted = stored_quote(run)
+        assert dict(quoted.rates.type_usd_per_hour) == {"g5.xlarge": Decimal("1.006"), "g6.xlarge": Decimal("0.8048")}
+        assert report.usd_at_quoted_rate == pytest.approx(Decimal("0.8048") * Decimal(report.actual_hours), abs=0.0001)
+        assert report.usd_used < quoted.cost.used(report.actual_hours)
+        entry = entry_of("other", run)
+        assert (entry.places, entry.other_types) == ((f"g6.xlarge {zone}",), ("g6.xlarge",))
+        assert entry.usd_used == report.usd_used
 
     def test_cancelled_job_saves_before_instances_end(self, tmp_path, sandbox):
         text = plan(["python3", "train.py", "3000"], name="cancelled", nodes=1)

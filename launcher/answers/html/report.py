@@ -157,6 +157,8 @@ def _attempts(report: Report) -> str:
         Column("began", lambda attempt: f"{attempt.started_at:%Y-%m-%d %H:%M:%S} UTC"),
         *ATTEMPTS,
     ]
+    if any(attempt.place for attempt in report.attempts):
+        columns.append(Column("on", lambda attempt: attempt.place))
     return "<h2>Attempts</h2>" + table("Every start of the job", columns, report.attempts, key="attempts")
 
 

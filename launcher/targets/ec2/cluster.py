@@ -121,7 +121,8 @@ class InstancesCluster(DeployedCluster):
         done = submission.with_job(Submitted(job=name, key=request.key, folder=name))
         done.write(request.folder)
         request.folder.append_event("submitted", job=name, key=request.key)
-        request.notify(f"started: {plan.place.nodes} x {plan.place.instance_type} for job {name}")
+        types = " or ".join((plan.place.instance_type, *plan.request.target.fallback_types))
+        request.notify(f"started: {plan.place.nodes} x {types} for job {name}")
         return done
 
     def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:

@@ -39,6 +39,7 @@ from launcher.workflow.doctor.diagnosis import JOB_EXAMINATIONS, PLAN_EXAMINATIO
 from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.existing_head import existing_head_type, existing_nat_mode
+from launcher.workflow.quote.existing_network import network_importers
 from launcher.workflow.quote.fresh import Kept
 
 
@@ -144,7 +145,11 @@ def deployed_parts(options: DeployOptions, plan: Plan) -> Kept:
         return Kept()
     session = Session(environment=environment, region=plan.place.region)
     try:
-        return Kept(head=existing_head_type(plan, session), nat=existing_nat_mode(plan, session))
+        return Kept(
+            head=existing_head_type(plan, session),
+            nat=existing_nat_mode(plan, session),
+            shared_by=network_importers(plan.request, session),
+        )
     except SlipwayError:
         # A dry run needs no account; a deployment meets the same trouble at its next call.
         return Kept()

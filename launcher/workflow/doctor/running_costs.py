@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from launcher.aws import endpoints, functions, hyperpod, instances, regions, stacks
 from launcher.aws.clients import Sessions
+from launcher.aws.instances import RunningInstance
 from launcher.aws.metrics import Metric, latest
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
@@ -16,6 +17,7 @@ from launcher.model.errors import AwsError
 from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESPACE
+from launcher.model.report import instances_text
 from launcher.model.spending import StackCost
 from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG
 from launcher.model.target import Runs, Target
@@ -195,10 +197,16 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
         notes.append(UNREPORTED)
     else:
         notes.append(f"{number_of(nodes, 'node')} at the quoted ${rate.rstrip('0').rstrip('.')}{count}")
-    per_node = Decimal(rate or 0)
+    per_node = now_per_node = Decimal(rate or 0)
+    if target.service_chooses_type and rate and nodes:
+        chosen = _tagged_nodes(session, target, variables["CLUSTER"])
+        now_per_node = _mean_rate(chosen, catalog, session.region, per_node)
+        where = instances_text([each.instance_type for each in chosen], [each.zone for each in chosen])
+        of_type = "" if now_per_node == per_node else f": ${now_per_node.normalize():f} a node by the type"
+        notes += [f"EC2 runs {where}{of_type}"] if chosen else []
     return replace(
         cost,
-        usd_per_hour=per_node * Decimal(str(nodes)) + beside.usd if rate and nodes is not None else None,
+        usd_per_hour=now_per_node * Decimal(str(nodes)) + beside.usd if rate and nodes is not None else None,
         usd_so_far=per_node * Decimal(str(hours)) + beside.usd * lived_h if rate and hours is not None else None,
         ends_at=_end(variables, since),
         note="; ".join(notes),
@@ -252,9 +260,28 @@ def _listed_nodes(session: Session, target: Target, variables: Mapping[str, str]
     if target.instance_tags is None:
         groups = hyperpod.describe_cluster(session, variables[target.guard.variable]).groups
         return groups[WORKERS].current if WORKERS in groups else None
+    return len(_tagged_nodes(session, target, variables["CLUSTER"]))
+
+
+def _tagged_nodes(session: Session, target: Target, cluster: str) -> list[RunningInstance]:
+    """The starting and running nodes of a cluster, by the tags of its target; empty for a target without tags."""
     tags = target.instance_tags
-    running = instances.cluster_instances(session, tags.cluster, f"{tags.prefix}{variables['CLUSTER']}")
-    return sum(instance.tags.get(tags.role) == tags.node for instance in running)
+    if tags is None:
+        return []
+    running = instances.cluster_instances(session, tags.cluster, f"{tags.prefix}{cluster}")
+    return [instance for instance in running if instance.tags.get(tags.role) == tags.node]
+
+
+def _mean_rate(nodes: Sequence[RunningInstance], catalog: Catalog, region: str, quoted: Decimal) -> Decimal:
+    """Dollars an hour of a node, where EC2 chose the types: on demand the list price, at most the quoted one.
+
+    The guard has one rate, that of the dearest type that EC2 may choose.
+    """
+    rates = [quoted]
+    if nodes and not any(node.lifecycle or node.reservation for node in nodes):
+        listed = (catalog.on_demand(node.instance_type, region) for node in nodes)
+        rates = [min(price.usd, quoted) if isinstance(price, Price) else quoted for price in listed]
+    return sum(rates, Decimal(0)) / len(rates)
 
 
 def _network(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:

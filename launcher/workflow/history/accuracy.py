@@ -33,6 +33,10 @@ def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str
 
 def _run(entry: LedgerEntry, hours: float, folder: RunFolder) -> RunAccuracy:
     quote = stored_quote(folder)
+    if entry.other_types:
+        raise UnreadableInputError(
+            f"it ran on {', '.join(entry.other_types)}, and its quote is of {entry.instance_type}"
+        )
     cost = quote.cost
     rate, quantity = _billed_ratios(folder)
     measured = None

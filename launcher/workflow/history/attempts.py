@@ -72,6 +72,8 @@ class _Values(NamedTuple):
     loss: float | None = None
     lost: int = 0
     last_seen: datetime | None = None
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
 
 
 def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
@@ -276,6 +278,8 @@ def _start_attempt(event: Mapping[str, Any]) -> Attempt:
         ended_by=None,
         resumed_from_step=0,
         last_step=None,
+        instance_types=tuple(event.get("instance_types", ())),
+        zones=tuple(event.get("zones", ())),
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,8 +13,8 @@ from launcher.agent.metrics import figures_in
 from launcher.agent.shape import amount, moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
-from launcher.model.report import Attempt, EndedBy, Report, RunStatus
-from launcher.model.run_cost import RunRates
+from launcher.model.report import Attempt, EndedBy, Report, RunStatus, usd_of_types
+from launcher.model.run_cost import RunCost, RunRates
 from launcher.records.bill_document import BILLED
 from launcher.records.command_record import DRY_RUN, CommandRecord, read_command
 from launcher.records.report_document import stored_report
@@ -79,11 +79,19 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         interruptions=len(interrupted(ran)),
         lost_h=round(lost_hours(events, last), DIGITS),
         tags=_tags(plan),
-        usd_used=None if cost is None else cost.used(hours) if hours else Decimal(0),
+        usd_used=None if cost is None else _usd_of_hours(cost, ran, hours),
         shared=ALONE if cost is None else _shared_resources(name, plan, cost.rates),
         ended_by=None if last is None else last.ended_by,
         guard_reason=None if report is None else _first_line(report.guard_reason),
+        places=tuple(attempt.place for attempt in ran) if any(attempt.place for attempt in ran) else (),
     )
+
+
+def _usd_of_hours(cost: RunCost, ran: Sequence[Attempt], hours: float) -> Decimal:
+    """The cost of a run's hours; each attempt at the rate of its own types."""
+    if not hours:
+        return Decimal(0)
+    return cost.used(hours) + usd_of_types(ran, cost.usd_per_hour, cost.rates, over=True)
 
 
 def _trained_totals(path: Path) -> dict[str, Any]:

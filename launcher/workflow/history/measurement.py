@@ -137,10 +137,22 @@ def _rate_text(added: Measurement) -> str:
     return f"{rate:,.4g} samples/s a node: stored in {MEASUREMENTS}; write {key}: {rate:.4g}"
 
 
-def _quoted_values(quote: StoredQuote) -> Mapping[str, Any]:
-    """What a measurement takes over from the quote of its run."""
+def _quoted_values(quote: StoredQuote, ran: Sequence[Attempt], catalog: Catalog) -> Mapping[str, Any]:
+    """What a measurement takes over from the quote of its run, and the instance type on which EC2 ran it.
+
+    Raises:
+        UnreadableInputError: EC2 ran it on several types: its rate is that of none.
+    """
     named = {key: getattr(quote, key) for key in ("accelerators", "nodes", "region", "purchase_option", "target")}
-    return {"instance_type": quote.instance_type or "", "accelerator": quote.accelerator or "", **named}
+    types = {name for attempt in ran for name in attempt.instance_types} or {quote.instance_type or ""}
+    if len(types) > 1:
+        raise UnreadableInputError(f"the run had several instance types ({', '.join(sorted(types))}): not measured")
+    (name,) = types
+    facts = catalog.instance_types.get(name)
+    if name == quote.instance_type or facts is None:
+        return {"instance_type": name, "accelerator": quote.accelerator or "", **named}
+    chips = {"accelerator": facts.accelerator or "", "accelerators": facts.accelerators * quote.nodes}
+    return {"instance_type": name, **named, **chips}
 
 
 def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measurement:
@@ -174,7 +186,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         recompute=train.recompute or recompute_of(stack),
         stack=stack,
         sequence_length=train.sequence_length,
-        **_quoted_values(quote),
+        **_quoted_values(quote, ran, catalog),
         global_batch_tokens=None if samples else train.global_batch_tokens or _batch(stretches),
         tokens_per_s=None if samples else rates,
         samples_per_s=rates if samples else None,

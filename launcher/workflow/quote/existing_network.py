@@ -7,7 +7,7 @@ from launcher.aws.networks import group_vpcs, subnets
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import error
-from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
+from launcher.model.request import PlanRequest, SubnetFacts
 
 
 def described(request: PlanRequest, session: Session) -> PlanRequest:
@@ -18,12 +18,10 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
         ImpossibleError: a subnet or a security group belongs to another VPC.
     """
     network = request.network
+    if network.vpc_id is None and network.name is None:
+        return request
     if network.vpc_id is None:
-        return (
-            request
-            if network.name is None
-            else replace(request, network=_with_importers(request, network.name, session))
-        )
+        return replace(request, network=replace(network, shared_by=network_importers(request, session)))
     states = subnets(session, network.subnet_ids)
     strangers = [
         error(
@@ -62,9 +60,16 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
     return replace(request, network=replace(network, subnets=facts))
 
 
-def _with_importers(request: PlanRequest, name: str, session: Session) -> NetworkRequest:
-    """The network with the stacks of other clusters that import it, and so pay for its NAT."""
+def network_importers(request: PlanRequest, session: Session) -> tuple[str, ...]:
+    """The stacks of other clusters that import the plan's shared network, and so pay for its NAT; empty without any.
+
+    Raises:
+        AwsError: a call to CloudFormation failed.
+    """
+    name = request.network.name
     export = f"slipway-{name}-shared-network:VpcId"
-    users = stacks.importers(session, export) if export in stacks.exports(session) else frozenset()
-    others = sorted(user for user in users if user != f"slipway-{request.name}-training")
-    return replace(request.network, shared_by=tuple(others))
+    if name is None or export not in stacks.exports(session):
+        return ()
+    return tuple(
+        sorted(user for user in stacks.importers(session, export) if user != f"slipway-{request.name}-training")
+    )

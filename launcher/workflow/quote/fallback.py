@@ -6,12 +6,15 @@ from pathlib import Path
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, info
-from launcher.model.quote import Quote
+from launcher.model.quote import Gate, Quote
 from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.run_cost import NO_RATES
 from launcher.pricing.priced import Priced
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
+
+FALLBACK_CODE = "fallback-price"
 
 
 def fallback_quotes(
@@ -44,13 +47,30 @@ def fallback_quotes(
 
 def fallback_findings(quotes: tuple[Quote, ...]) -> tuple[Finding, ...]:
     """One line for each fallback type: what the job would cost on it alone, and what the gate says."""
-    return tuple(info("fallback-price", "target.fallback_types", _text(quote), quote.gate.hint) for quote in quotes)
+    return tuple(info(FALLBACK_CODE, "target.fallback_types", _text(quote), quote.gate.hint) for quote in quotes)
 
 
-def with_dearest_rate(quoted: Quote, quotes: tuple[Quote, ...]) -> Quote:
-    """The quote whose guard counts each node at the rate of the dearest type, so that a limit holds for all of them."""
-    rates = [quote.usd_per_hour for quote in (quoted, *quotes) if quote.usd_per_hour is not None]
-    return replace(quoted, counted_usd_per_hour=max(rates)) if quotes and rates else quoted
+def with_types(quoted: Quote, quotes: tuple[Quote, ...]) -> Quote:
+    """The quote with the rate of each type; its gate refuses the job if the gate refuses it on one of them.
+
+    Its guard counts each node at the rate of the dearest type, so that a limit holds for all of them; report, meter and
+    ledger count each attempt at the rate of its own types.
+    """
+    every = (quoted, *quotes)
+    known = {each.plan.place.instance_type: each.usd_per_hour for each in every if each.usd_per_hour is not None}
+    if not quotes or not known:
+        return quoted
+    rates = replace(quoted.rates or NO_RATES, type_usd_per_hour=tuple(known.items()))
+    gate = next((_refusal(each) for each in quotes if not each.gate.allowed), quoted.gate)
+    gate = gate if quoted.gate.allowed else quoted.gate
+    return replace(quoted, counted_usd_per_hour=max(known.values()), rates=rates, gate=gate)
+
+
+def _refusal(quoted: Quote) -> Gate:
+    """The gate's refusal of a fallback type, as that of the whole plan."""
+    gate = quoted.gate
+    hint = ", or ".join(filter(None, (gate.hint, "remove the type from target.fallback_types")))
+    return replace(gate, reason=f"fallback type {quoted.plan.place.instance_type}: {gate.reason}", hint=hint)
 
 
 def _pin_type(request: PlanRequest, quoted: Quote, name: str) -> PlanRequest:

@@ -19,7 +19,7 @@ from launcher.planning.nat import egress, obstacle
 from launcher.pricing.priced import Priced
 from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.commands import command
-from launcher.workflow.quote.fallback import fallback_quotes, with_dearest_rate
+from launcher.workflow.quote.fallback import fallback_quotes, with_types
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
 
@@ -34,6 +34,8 @@ class Kept(NamedTuple):
     head: str | None = None
     # The way to the internet.
     nat: NatMode | None = None
+    # The stacks of other clusters that use its shared network, and pay for its NAT.
+    shared_by: tuple[str, ...] = ()
 
 
 Deployed: TypeAlias = Callable[[Plan], Kept]
@@ -98,13 +100,9 @@ def _with_fallbacks(path: Path, priced: Priced, quoted: Quote, now: datetime, op
     Raises:
         OverBudgetError, UnpricedError, ImpossibleError: the gate refuses the job on a fallback type.
     """
-    others = fallback_quotes(path, priced, quoted, now, options)
-    for other in others:
-        if not other.gate.allowed:
-            reason = f"fallback type {other.plan.place.instance_type}: {other.gate.reason}"
-            hint = f"{other.gate.hint}, or remove the type from target.fallback_types"
-            raise REFUSALS[other.gate.exit_code](reason, hint=hint)
-    return with_dearest_rate(quoted, others)
+    quoted = with_types(quoted, fallback_quotes(path, priced, quoted, now, options))
+    _refuse_by_gate(quoted, REFUSALS)
+    return quoted
 
 
 def nothing_deployed(_plan: Plan) -> Kept:
@@ -119,6 +117,10 @@ def _with_deployed(request: PlanRequest, plan: Plan, deployed: Deployed, catalog
     if kept.head is not None and kept.head != new:
         say(f"cluster {plan.cluster_name} keeps its head node, {kept.head}; a new cluster of this size would get {new}")
         request = replace(request, storage=replace(request.storage, head_node=kept.head))
+    if kept.shared_by:
+        users, name = ", ".join(kept.shared_by), request.network.name
+        say(f"network {name} exists for {users}: the NAT and endpoints that they pay for are not in this quote")
+        request = replace(request, network=replace(request.network, shared_by=kept.shared_by))
     way = egress(plan.request, plan.place, catalog.instance_types)
     if request.network.nat is None and way is not None and kept.nat not in (None, MODES[way]):
         if kept.nat is NatMode.NONE and obstacle(request, plan.place, catalog.instance_types):

@@ -1,6 +1,6 @@
 """The nodes of a run's cluster with their dollars, and the actions on one of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -10,6 +10,7 @@ from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, No
 from launcher.model.enums import TargetKind
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.money import CENT
+from launcher.model.run_cost import NO_RATES
 from launcher.model.stages import Notify
 from launcher.model.straggler import Straggler
 from launcher.model.units import HOUR_S
@@ -135,17 +136,20 @@ def _list_nodes(
         region=access.plan.place.region,
         simulated=access.head_node.via == SANDBOX,
         as_of=now,
-        usd_per_hour=_rate(folder),
+        usd_per_hour=_rate(folder, [node.instance_type for node in nodes]),
         nodes=tuple(_with_boot(node, access) if boots and node.use.troubled else node for node in nodes),
         stragglers=stragglers(read_events(folder.path / JOB_FOLDER / EVENTS), meter_of(folder, now), now),
     )
 
 
-def _rate(folder: RunFolder) -> Decimal | None:
+def _rate(folder: RunFolder, types: Sequence[str]) -> Decimal | None:
+    """The quoted rate of one node; where EC2 chose the types, their mean."""
     if not (folder.path / QUOTE_FILE).is_file():
         return None
     quote = stored_quote(folder)
-    return None if quote.usd_per_hour is None or not quote.nodes else quote.usd_per_hour / quote.nodes
+    if quote.usd_per_hour is None or not quote.nodes:
+        return None
+    return (quote.rates or NO_RATES).of_types(types, quote.usd_per_hour) / quote.nodes
 
 
 def _with_boot(node: ClusterNode, access: ClusterAccess) -> ClusterNode:

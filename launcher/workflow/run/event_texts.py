@@ -1,9 +1,10 @@
 """Events of the agent in words for the user who follows a launch."""
 
 from collections.abc import Callable
+from typing import Any
 
 from launcher.agent.manifest import place_text
-from launcher.model.report import EndedBy
+from launcher.model.report import EndedBy, instances_text
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.workflow.history.attempts import ENDINGS, POD_END, SIGNAL
@@ -84,6 +85,12 @@ def _files(event: dict[str, object]) -> str:
     return number_of(int(str(event["files"])), "file")
 
 
+def _instances(event: dict[str, Any]) -> str:
+    """The types and zones of an attempt's nodes, where the agent knows them."""
+    place = instances_text(event.get("instance_types", ()), event.get("zones", ()))
+    return f" ({place})" if place else ""
+
+
 def _notice(source: str) -> str:
     """The source of a notice; the agent has one word for every SIGTERM from outside, and one for Slurm's signal."""
     words = {
@@ -95,7 +102,7 @@ def _notice(source: str) -> str:
 
 
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
-    "attempt-started": lambda event: f" started on {event.get('node')}",
+    "attempt-started": lambda event: f" started on {event.get('node')}{_instances(event)}",
     "restored": _restored_text,
     "checkpoint-written": lambda event: f": its trainer has written {_files(event)} {event['reason']}",
     "step-started": lambda event: f": step {event['step']} begins",

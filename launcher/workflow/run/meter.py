@@ -17,7 +17,7 @@ from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.meter import Meter, SpotNow, Terms, meter
-from launcher.model.report import Attempt, EndedBy
+from launcher.model.report import Attempt, EndedBy, usd_of_types
 from launcher.model.request import Budget
 from launcher.model.run_cost import NO_RATES
 from launcher.records.command_record import read_command
@@ -33,10 +33,11 @@ EVERY_S = 30.0
 TAIL_BYTES = 64 * 1024
 
 
-def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | None:
+def spot_now(folder: RunFolder, environment: Mapping[str, str], types: Sequence[str] = ()) -> SpotNow | None:
     """The price of all nodes an hour; None for a run that is not on spot, or whose spot has no published price.
 
-    A failed AWS call becomes a note, not an error.
+    `types` are those of the newest attempt's nodes, where EC2 chose them; of several the quoted one counts. A failed
+    AWS call becomes a note, not an error.
 
     Raises:
         UnreadableInputError: the run's quote is damaged.
@@ -47,6 +48,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
         return None
     if target_of(TargetKind(kind)).managed:
         return None
+    name = types[0] if len(set(types)) == 1 else name
     key = (region, name, quote.az_id or "", str(quote.nodes), environment.get("AWS_ENDPOINT_URL", ""))
     read_at, known = _cached_prices.get(key, (0.0, None))
     if known is None or time.monotonic() - read_at >= CACHE_S:
@@ -107,11 +109,16 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     times = [
         moment(event["time"]) for event in events if event.get("event") == "checkpoint-uploaded" and "time" in event
     ]
+    quoted = terms(folder)
+    hours, rate = hours_at(ran, now), quoted.usd_per_hour or Decimal(0)
+    running_h = hours - sum(attempt.hours for attempt in ran)
     reading = meter(
         points,
         steps,
-        terms(folder),
-        hours=hours_at(ran, now),
+        quoted,
+        hours=hours,
+        types_usd=usd_of_types(ran, rate, quoted.rates, running_h, over=False),
+        types_usd_per_hour=quoted.rates.of_types(ran[-1].instance_types, rate) - rate,
         interruptions=len(interrupted(ran)),
         saved=sorted(at for at in times if at >= ran[-1].started_at) if ran[-1].ended_at is None else [],
         now=now,
@@ -119,7 +126,9 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     )
     reading = replace(reading, waits=ran[-1].ended_by not in (None, EndedBy.COMPLETED))
     # What a sandbox answers is no market's.
-    return reading if environment is None or simulated else replace(reading, spot=spot_now(folder, environment))
+    if environment is None or simulated:
+        return reading
+    return replace(reading, spot=spot_now(folder, environment, ran[-1].instance_types))
 
 
 def _is_simulated(folder: RunFolder) -> bool:

@@ -10,7 +10,7 @@ from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT
-from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG
+from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG, PURPOSE_TAG
 from launcher.model.training_job import JOBS_OUTPUT
 from launcher.workflow.doctor.running_costs import survey
 from tests.emulators.aws_account import Refused
@@ -161,6 +161,28 @@ def test_instances_of_plain_job_counted_before_first_guard_report(ready_account,
     stack_cost = of(surveyed(), "training")
     assert stack_cost.usd_per_hour == 2 * Decimal("1.861")
     assert stack_cost.note.startswith("2 nodes at the quoted $1.861, counted now")
+
+
+def test_plain_instances_cost_the_rate_of_the_types_that_ec2_chose(ready_account, surveyed):
+    """The guard has one rate, that of the dearest type."""
+    tags = [{"Key": key, "Value": value} for key, value in ((CLUSTER_TAG, "probe"), (PURPOSE_TAG, "node"))]
+    for type_ in ("g6.xlarge", "g6e.xlarge"):
+        client(ready_account, "ec2").run_instances(
+            ImageId="ami-0123456789abcdef0",
+            InstanceType=type_,
+            MinCount=1,
+            MaxCount=1,
+            Placement={"AvailabilityZone": "us-east-2a"},
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+        )
+    guard = guard_function(ready_account, EC2="probe", USD_PER_NODE_HOUR="1.861")
+    stack(ready_account, "training", {"GuardrailsGuardFunction236B99F4": guard}, {GROUP_OUTPUT: {"Value": "probe"}})
+    put(ready_account, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=2.0, when=NOW - timedelta(minutes=4))
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour == Decimal("0.8048") + Decimal("1.861")
+    assert stack_cost.note == (
+        "2 nodes at the quoted $1.861; EC2 runs g6.xlarge us-east-2a, g6e.xlarge us-east-2a: $1.3329 a node by the type"
+    )
 
 
 def test_instances_of_training_job_counted_before_first_guard_report(ready_account, surveyed):

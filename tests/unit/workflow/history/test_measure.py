@@ -87,6 +87,21 @@ class TestFromRun:
         assert job_measurement.running_h == pytest.approx(6 + 2 + 2.5)
         assert (job_measurement.region, job_measurement.purchase_option) == ("us-east-2", "on-demand")
 
+    def test_run_on_a_chosen_type_measures_this_type(self, measured_run_of):
+        folder = measured_run_of(lines(100_000))
+        begun = [event for event in EVENTS if event["event"] == "attempt-started"]
+
+        def chosen(*types):
+            placed = [begun[0] | {"instance_types": list(types), "zones": ["us-east-2a"] * len(types)}]
+            events = [*placed, *(event for event in EVENTS if event not in begun)]
+            folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+            return measurement_of("tiny", folder, CATALOG)
+
+        one = chosen("p4d.24xlarge", "p4d.24xlarge")
+        assert (one.instance_type, one.accelerator, one.accelerators) == ("p4d.24xlarge", "A100-40GB", 16)
+        with pytest.raises(UnreadableInputError, match=r"several instance types \(p4d\.24xlarge, p5\.48xlarge\)"):
+            chosen("p5.48xlarge", "p4d.24xlarge")
+
     def test_attempt_without_end_event_counts_hours_without_restart(self, measured_run_of):
         folder = measured_run_of(lines(100_000))
         begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}

@@ -1,6 +1,8 @@
 """The types among which EC2 chooses at each start and replacement: priced and gated before the launch."""
 
+import json
 from decimal import Decimal
+from unittest.mock import ANY
 
 import pytest
 import yaml
@@ -75,6 +77,20 @@ def test_guard_counts_at_the_rate_of_the_dearest_type(plan_path):
     assert alone.amounts(None)["usd_per_hour"] == alone.usd_per_hour
     assert several.usd_per_hour == alone.usd_per_hour
     assert several.amounts(None)["usd_per_hour"] == Decimal("4.52856")
+    assert alone.rates.type_usd_per_hour == ()
+    rates = dict(several.rates.type_usd_per_hour)
+    assert rates == {"g6e.2xlarge": several.usd_per_hour, "g6e.8xlarge": Decimal("4.52856"), "g6e.4xlarge": ANY}
+
+
+def test_quote_of_plan_refused_on_fallback_type_is_refused(plan_path, slipway):
+    alone = gated(plan_path())
+    limit = {"max_usd": float(alone.usd.high + Decimal("0.5"))}
+    path = plan_path("g6e.8xlarge", budget=limit)
+    gate = json.loads(slipway("quote", str(path), "--json", "--prices-as-of", f"{NOW:%Y-%m-%d}").out)["gate"]
+    assert (gate["verdict"], gate["exit_code"]) == ("refuse", 3)
+    assert gate["reason"].startswith("fallback type g6e.8xlarge: budget")
+    out = slipway("quote", str(path)).out
+    assert "EC2 may choose another type: fallback type g6e.8xlarge: $4.53 an hour" in " ".join(out.split())
 
 
 def test_queues_of_a_cluster_are_not_chosen_by_ec2(plan_path):

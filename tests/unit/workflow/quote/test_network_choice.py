@@ -73,12 +73,14 @@ def test_quote_names_the_price_of_a_second_nat_only_where_there_is_one(quoted, k
     assert any("pays $0.16 for its own" in finding.message for finding in quote.findings) is expected
 
 
-def test_quote_of_a_named_gateway_names_the_second_one_and_a_shared_network_none(quoted):
+def test_quote_of_a_named_gateway_and_of_a_shared_network_name_the_price_of_a_second_nat(quoted):
     (found,) = [finding for finding in quoted("eks", nat="gateway").quote(1).findings if finding.code == OWN_NAT_CODE]
     own = "a second plan in us-east-1 pays $0.08 for its own"
     assert found.message == f"{own} (network: {{name: team}} in both shares one)"
     shared = quoted("eks", name="team", az_ids=["use1-az1", "use1-az2"]).quote(1)
-    assert not [finding for finding in shared.findings if finding.code == OWN_NAT_CODE]
+    (found,) = [finding for finding in shared.findings if finding.code == OWN_NAT_CODE]
+    new = "network team is counted as new: $0.08 less if another cluster uses it already"
+    assert found.message == f"{new} (slipway launch FILE --dry-run reads the account)"
 
 
 @pytest.mark.parametrize("nat", [None, NatMode.INSTANCE])

@@ -123,6 +123,19 @@ def test_dollars_so_far_exclude_future_costs(metered_run):
     assert ended.spent(5.0) == Decimal(210) < ended.used(5.0) == Decimal(220)
 
 
+def test_attempts_on_other_types_count_at_their_own_rate(metered_run):
+    """EC2 chose a type at half of the quoted rate for the second attempt."""
+    rates = {"cluster_usd_per_hour": "0", "beside_usd_per_hour": "0", "prepaid_usd": None, "list_usd_per_hour": None}
+    quote = QUOTE | {"rates": rates | {"type_usd_per_hour": {"g6e.xlarge": "40", "g6.xlarge": "20"}}}
+    placed = [event | {"instance_types": ["g6.xlarge"], "zones": ["us-east-2b"]} for event in EVENTS[2:3]]
+    alone = meter_of(metered_run(quote=quote), NOW)
+    other = meter_of(metered_run(events=[*EVENTS[:2], *placed, *EVENTS[3:]], quote=quote), NOW)
+    running_h = Decimal(repr(other.hours)) - 1
+    assert other.usd == alone.usd - 20 * running_h
+    left_h = other.left_h.mid
+    assert float(other.forecast.mid) == pytest.approx(float(alone.forecast.mid) - 20 * (1.5 + left_h), abs=0.02)
+
+
 def test_forecast_beyond_budget_or_range_reported_once(metered_run, capsys):
     reading = meter_of(
         metered_run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW
