@@ -121,7 +121,7 @@ def covered(found: Iterable[tuple[str, int, float, float]], process: SpotProcess
     """
     inside, under = [], []
     for name, apart, before, after in found:
-        long_run, kept = math.log(process.share_of(name)), process.zones_alike * process.kept(apart)
+        long_run, kept = math.log(process.share_of(name)), process.zones_alike * process.remaining_share(apart)
         reach = Z_OF_THE_ENDS * process.scale * math.sqrt(1.0 - kept**2)
         error = after - long_run - kept * (before - long_run)
         inside.append(abs(error) <= reach)
@@ -175,7 +175,7 @@ def report(process: SpotProcess, logs: Logs) -> str:
         "|---|---|---|",
     ]
     for text, days, moved in HISTORY:
-        forecast = process.scale * math.sqrt(1.0 - process.kept(days) ** 2)
+        forecast = process.scale * math.sqrt(1.0 - process.remaining_share(days) ** 2)
         lines.append(f"| {text} | {moved:.3f} | {forecast:.3f} |")
     return "\n".join(lines) + "\n"
 

@@ -301,7 +301,7 @@ def _source_means(members: Sequence[tuple[Observation, float]]) -> list[float]:
 
 
 def _range_scale(row: Row, facts: TrainingFacts) -> float:
-    return math.hypot(utilisation.spread(row.shape, facts), facts.run_scale if row.whole else 0.0)
+    return math.hypot(utilisation.log_scale(row.shape, facts), facts.run_scale if row.whole else 0.0)
 
 
 def _scale(weighed: Sequence[tuple[Observation, float]]) -> float:

@@ -123,14 +123,14 @@ def _waits(peers: Peers, seconds: float, poll_s: float) -> None:
     """Poll the other nodes once a second, like the uploader while a checkpoint is incomplete."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        peers.gathered() if peers.part == 0 else peers.first()
+        peers.gather() if peers.part == 0 else peers.first()
         time.sleep(poll_s)
 
 
 def _fails(peers: Peers, factor: float) -> int:
     """Publish a failed command to all nodes, and check which nodes are gone; return their number."""
     peers.publish(Notice(source=FAILURE, detail="the command ended with 1", code=1))
-    return len(peers.lost(after_s=LOST_AFTER_S * factor))
+    return len(peers.lost_nodes(after_s=LOST_AFTER_S * factor))
 
 
 def requests(nodes: int, folder: Path) -> list[dict[str, Any]]:

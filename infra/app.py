@@ -14,7 +14,7 @@ from constructs import Node
 from infra.build import build_app
 from infra.by_hand import image_note, removal_note
 from infra.chart_files import add_chart
-from infra.pinned import pinned
+from infra.pinned import pin_plan
 from infra.quoted import gate_word
 from infra.refusal import refusal_text
 from launcher import plan_file
@@ -41,7 +41,7 @@ def synthesise(app: App, account: str | None = None) -> int:
         catalog = load()
         path, gated = _plan_path(app.node), _gate_enabled(app.node)
         named = app.node.try_get_context(PLAN) is not None
-        plan = pinned(plan_file.load(path), catalog)
+        plan = pin_plan(plan_file.load(path), catalog)
         passed = gate_word(path, plan, datetime.now(UTC))
         if passed.refusal is not None and gated:
             raise passed.refusal

@@ -6,7 +6,7 @@ from launcher.model.request import PlanRequest
 from launcher.planning.pin import pinned_plan
 
 
-def pinned(request: PlanRequest, catalog: Catalog) -> Plan:
+def pin_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     """The plan of a request that pins its choices.
 
     Raises:

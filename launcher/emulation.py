@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox as Sandbox  # noqa: PLC0414  re-exported
 
 
-def attached(
+def find_sandbox(
     environment: Mapping[str, str], region: str, *, folder: Path | None = None, mark: str | None = None
 ) -> "Sandbox | None":
     """The running sandbox that a folder uses (None: the current one), or that of a mark; None if it does not run."""
@@ -26,7 +26,7 @@ def attach(record: "RunningSandbox", region: str) -> "Sandbox":
     """A sandbox that keeps running, from its record."""
     from launcher.sandbox.sandbox import Sandbox
 
-    return Sandbox.attached(record, region=region)
+    return Sandbox.attach(record, region=region)
 
 
 def temporary(region: str, scheduler: str) -> "AbstractContextManager[Sandbox]":

@@ -204,7 +204,7 @@ def _resolve_layers(
     except SlipwayError as problem:
         refusals.append(problem)
     else:
-        if refusals and unknown_names is not None and (names := reader.placed(unknown_names(request))):
+        if refusals and unknown_names is not None and (names := reader.with_places(unknown_names(request))):
             refusals.append(_refusal(name, names))
     if request is None or refusals:
         raise joint_refusal(f"{name} with --set", refusals)
@@ -276,7 +276,7 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
 
 
 def _refuse_unlisted(layer: Layer, reader: PlanReader, name: str) -> None:
-    if findings := reader.placed(list(unlisted_variables(layer.data))):
+    if findings := reader.with_places(list(unlisted_variables(layer.data))):
         raise _refusal(name, findings)
 
 
@@ -284,7 +284,7 @@ def _refuse_wrong(layer: Layer, reader: PlanReader, name: str) -> None:
     """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
     data = without_removed(merge_layers([layer], layer.folder).data)
     reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **data}, "")
-    if findings := reader.placed([finding for finding in reader.findings if finding.code != "missing-key"]):
+    if findings := reader.with_places([finding for finding in reader.findings if finding.code != "missing-key"]):
         raise _refusal(name, findings)
 
 
@@ -313,8 +313,8 @@ def _request(
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
         readable = _readable(reader, data, at) if unknown_names else None
-        names = reader.placed(unknown_names(readable)) if unknown_names and readable else []
-        raise _refusal(name, reader.placed(reader.findings), names)
+        names = reader.with_places(unknown_names(readable)) if unknown_names and readable else []
+        raise _refusal(name, reader.with_places(reader.findings), names)
     return _with_ec2_names(cast("PlanRequest", request))
 
 

@@ -73,11 +73,11 @@ class PlanReader(ScalarReader):
         """A reader of the same file without findings."""
         return PlanReader(self._node, self.folder, self._toml_places, self._typed)
 
-    def placed(self, findings: Sequence[Finding]) -> list[Finding]:
+    def with_places(self, findings: Sequence[Finding]) -> list[Finding]:
         """Findings with the line and column of their paths."""
         return [with_place(finding, self.places) for finding in findings]
 
-    def written(self, path: str, value: object) -> str | None:
+    def source_text(self, path: str, value: object) -> str | None:
         """The text of a value as the file has it; None if it is not known, or no single value without quotes."""
         place = self.places.get(path)
         if place is None:
@@ -92,13 +92,13 @@ class PlanReader(ScalarReader):
         # It is another's if a layer above or --set replaces it.
         return text if repr(own) == repr(value) and not isinstance(own, str | list | dict) else None
 
-    def shown(self, value: object, path: str) -> str:
+    def show_value(self, value: object, path: str) -> str:
         """A value as a message shows it; a list or mapping in brackets as the file has it."""
         place = self.places.get(path) if isinstance(value, list | dict) else None
         if place is None or not isinstance(place.value, yaml.CollectionNode) or not place.value.flow_style:
-            return super().shown(value, path)
+            return super().show_value(value, path)
         text = safe_yaml.text_of(place.value)
-        return cut_line(text) if repr(safe_yaml.loads(text)) == repr(value) else super().shown(value, path)
+        return cut_line(text) if repr(safe_yaml.loads(text)) == repr(value) else super().show_value(value, path)
 
     def section(self, owner: type, data: object, path: str) -> object:
         """A mapping as its type; FAILED without a value that is required, and a default for each other wrong one."""
@@ -164,7 +164,7 @@ class PlanReader(ScalarReader):
         if isinstance(data, str) and data:
             return self.text(kinds.Text(), data, path)
         if not isinstance(data, Mapping):
-            text = self.written(path, data)
+            text = self.source_text(path, data)
             return self.wrong(path, data, kind.form, f'write "{text}"' if text else "")
         if "config" in data:
             data = self._read_config(data, path)
@@ -223,8 +223,8 @@ class PlanReader(ScalarReader):
 
     def _item(self, kind: kinds.Kind, data: object, path: str) -> str:
         """A value as the item of a list that it stands for, in the notation of the file."""
-        text = self.written(path, data) if isinstance(kind, kinds.Text | kinds.NameOr | kinds.Section) else None
-        item = f'"{text}"' if text is not None and not isinstance(data, str) else self.shown(data, path)
+        text = self.source_text(path, data) if isinstance(kind, kinds.Text | kinds.NameOr | kinds.Section) else None
+        item = f'"{text}"' if text is not None and not isinstance(data, str) else self.show_value(data, path)
         if isinstance(kind, kinds.Section) and not isinstance(data, Mapping):
             first = next((key for key, field, _ in request_keys(kind.of) if field.default is MISSING), None)
             return item if first is None else f"{{{first}: {item}}}"

@@ -37,7 +37,7 @@ def start(archive: Path, arguments: "list[str]") -> int:
         waiting = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
         signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
     digest = file_hash(archive)
-    sys.path[0] = str(unpacked(archive, digest))
+    sys.path[0] = str(payload_folder(archive, digest))
     from launcher.agent.program import main  # noqa: PLC0415  it is there only now
 
     return main(arguments, build=digest)
@@ -52,7 +52,7 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def unpacked(archive: Path, digest: str) -> Path:
+def payload_folder(archive: Path, digest: str) -> Path:
     """The folder that holds the archive's modules, created if it is missing or incomplete.
 
     The archive is unpacked next to the folder and renamed: of two parallel starts one wins, and both find a complete

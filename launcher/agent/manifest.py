@@ -210,7 +210,7 @@ class Manifest:
         """The files that a node restores, of all parts; if several have a path, its own part's, else the lowest."""
         return entries_for(self.files, part)
 
-    def reduced(self, name: str, has_part: Callable[[int], bool]) -> "Manifest":
+    def reduce_to(self, name: str, has_part: Callable[[int], bool]) -> "Manifest":
         """The checkpoint with what lies at or below `name` alone, in the checkpoint folder, and of some parts alone."""
         whole = self if self.folder == HERE else _move_paths(self, lambda path: f"{self.folder}/{path}")
 

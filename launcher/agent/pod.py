@@ -151,7 +151,7 @@ def _journal(
     journal = Journal(store, lambda text: _print(f"cannot store this pod's log: {text}"))
     part_events = events_path(events, part=place.part)
     journal.keep_file(events_path(Path(EVENTS), part=place.part).name, part_events)
-    journal.keep(log, output.taken)
+    journal.keep(log, output.take)
     if place.part == 0:
         journal.keep_file(METRICS, metrics)
     _remember_marks(spec, store, events, journal)
@@ -193,7 +193,7 @@ class _Output:
         self._pump = threading.Thread(target=self._pass_on, args=(reader,), name="output", daemon=True)
         self._pump.start()
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         with self._lock:
             data = bytes(self._held)
             self._held.clear()

@@ -422,10 +422,10 @@ class Session:
         recording = Recording(self._scratch, self._log)
 
         def whole(manifest: Manifest) -> None:
-            pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
-            recording.stored(manifest.step, layout=self._layouts.of(manifest).key)
+            pace.record_upload(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
+            recording.record_stored(manifest.step, layout=self._layouts.of(manifest).key)
             read_back.checkpoint_stored(manifest)
-            rotation.stored(manifest.step)
+            rotation.record_stored(manifest.step)
 
         uploader = Uploader(
             claim.store,
@@ -437,8 +437,8 @@ class Session:
             peers=self._peers,
             reports=Reports(
                 completed=whole,
-                joined=recording.joined,
-                hashed=recording.hashed,
+                joined=recording.record_set,
+                hashed=recording.record_hashes,
                 taken_over=self._taken_over,
             ),
             copies=self._scratch.copies,
@@ -499,7 +499,7 @@ class Session:
             first = self._peers.first()
             committed = first.get("whole")
             if isinstance(committed, int):
-                recording.stored(committed)
+                recording.record_stored(committed)
             if first.get("ended") or not self._scratch.owes() or time.monotonic() >= deadline:
                 return
             time.sleep(_COMMIT_POLL_S)
@@ -515,7 +515,7 @@ class Session:
         lacking = self._deliver_last(outcome, services, completed=end == ending.completed())
         # A lost node took its part of the last checkpoint with it.
         undone = lacking is not None if end == ending.completed() else end.is_failure and not outcome.hung
-        if undone and (lost := self._peers.lost()):
+        if undone and (lost := self._peers.lost_nodes()):
             return ending.lost(lost)
         late = self._notices.next_end()
         if late is not None and (late.source == TAKEN_OVER or (end.is_failure and not outcome.hung and late.saves)):

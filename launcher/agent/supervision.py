@@ -170,7 +170,7 @@ class Supervision:
         self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.saved(returncode)))
         last = NONE if self._newest_step is None else self._newest_step
         self._services.peers.publish_state(wrote=watch.wrote, clean=clean, last=last)
-        for name, reason in watch.unfinished().items():
+        for name, reason in watch.unfinished_reasons().items():
             self._log.append("checkpoint-dropped", folder=name, reason=reason)
         if self._invalid:
             self._log.append("metrics-skipped", lines=self._services.metrics.invalid, reason=_INVALID)
@@ -188,8 +188,8 @@ class Supervision:
             self._newest_step = max(folder.step, self._newest_step or 0)
             self._watchdog.checkpoint(time.monotonic())
             self._services.stillness.move(time.monotonic())
-            self._services.pace.written(folder.step, folder.write_s)
-            self._services.rotation.finished(folder)
+            self._services.pace.record_write(folder.step, folder.write_s)
+            self._services.rotation.record_finished(folder)
             if self._services.uploader is not None:
                 try:
                     self._services.scratch.record_finished(folder)
@@ -209,7 +209,7 @@ class Supervision:
             self._services.stillness.move(now)
         for line in lines:
             if "checkpoint_seconds" in line and "checkpoint_step" not in line:
-                self._services.pace.reported(float(line["checkpoint_seconds"]))
+                self._services.pace.record_reported(float(line["checkpoint_seconds"]))
         if self._services.forecast is not None:
             self._services.forecast.lines(lines, now)
         if self._stragglers is not None:

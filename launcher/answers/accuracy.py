@@ -5,13 +5,13 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Column, render
 from launcher.model.accuracy import Accuracy, RunAccuracy, accuracy
 from launcher.model.money import Range, UsdRange
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
-from launcher.records.document import UnreadRun, filled, json_object
+from launcher.records.document import UnreadRun, fill_record, json_object
 
 
 @json_object
@@ -59,7 +59,7 @@ class ComparedRun:
     @classmethod
     def of(cls, run: RunAccuracy) -> "ComparedRun":
         """The object of a run."""
-        return filled(
+        return fill_record(
             cls,
             run,
             tokens_per_s=ComparedFigure(
@@ -117,11 +117,11 @@ def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: 
     if not runs:
         lines = ["", "  No run of this folder has trained yet.", "", "  next: slipway launch FILE"]
     else:
-        lines = ["", *(piece for text in _answer(runs) for piece in wrapped(f"  {text}", width)), ""]
+        lines = ["", *(piece for text in _answer(runs) for piece in wrap_line(f"  {text}", width)), ""]
         lines += _table(runs, width)
-        lines += wrapped("  Measured over quoted; values outside the quoted range in brackets.", width)
+        lines += wrap_line("  Measured over quoted; values outside the quoted range in brackets.", width)
     for run, reason in unread:
-        lines += wrapped(f"  ? {run}: {reason}", width)
+        lines += wrap_line(f"  ? {run}: {reason}", width)
     return lines
 
 

@@ -5,12 +5,12 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Column, dollars, render
 from launcher.model.capacity import BOUGHT, JudgedOffer, OfferKind
 from launcher.model.money import UsdRange
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.workflow.doctor.offers import CapacityOffers
 
 HOURS_A_DAY = 24
@@ -40,7 +40,7 @@ class OfferObject:
     def of(cls, judged: JudgedOffer) -> "OfferObject":
         """The object of an offer."""
         offer = judged.offer
-        return filled(
+        return fill_record(
             cls,
             offer,
             lead_time_h=round(judged.lead_time_h, 2),
@@ -86,9 +86,9 @@ def page(result: CapacityOffers, width: int, *, everything: bool) -> list[str]:
     shown = result.offers if everything else result.offers[:SHOWN]
     lines = ["", f"  {result.priced.request.name}: capacity offers", ""]
     if not result.offers and result.unanswered:
-        lines += wrapped("  AWS named no offer, and did not answer these requests:", width)
+        lines += wrap_line("  AWS named no offer, and did not answer these requests:", width)
     elif not result.offers:
-        lines += wrapped("  AWS offers none of these instances in these places.", width)
+        lines += wrap_line("  AWS offers none of these instances in these places.", width)
     else:
         lines += [*_answer(result, width), "", *_table(result, shown, width)]
     hidden = len(result.offers) - len(shown)
@@ -97,18 +97,18 @@ def page(result: CapacityOffers, width: int, *, everything: bool) -> list[str]:
     lines += _reasons(shown, width)
     lines += _commands(shown)
     for question, reason in result.unanswered:
-        lines += wrapped(f"  ? {question}: {reason.removeprefix(f'{question}: ')}", width)
-    return [*lines, "", *wrapped("  Nothing was bought. Purchased capacity is not refunded.", width)]
+        lines += wrap_line(f"  ? {question}: {reason.removeprefix(f'{question}: ')}", width)
+    return [*lines, "", *wrap_line("  Nothing was bought. Purchased capacity is not refunded.", width)]
 
 
 def _answer(result: CapacityOffers, width: int) -> list[str]:
     lines = []
     if result.cheapest is not None and result.cheapest.usd is not None:
         total = words.dollars(result.cheapest.usd.mid)
-        lines += wrapped(f"  Cheapest: {_offer_text(result, result.cheapest)}, ${total} to finish.", width)
+        lines += wrap_line(f"  Cheapest: {_offer_text(result, result.cheapest)}, ${total} to finish.", width)
     if result.soonest is not None:
         when = lead(result.soonest.lead_time_h)
-        lines += wrapped(f"  Soonest that is for sale or held: {_offer_text(result, result.soonest)}, {when}.", width)
+        lines += wrap_line(f"  Soonest that is for sale or held: {_offer_text(result, result.soonest)}, {when}.", width)
     return lines
 
 
@@ -126,7 +126,7 @@ def _table(result: CapacityOffers, shown: tuple[JudgedOffer, ...], width: int) -
         Column("hours", lambda judged: "" if judged.offer.hours is None else f"{judged.offer.hours:,.0f}", "right", 2),
         dollars("fee $", lambda judged: judged.offer.fee_usd or None, "", yields=1),
         Column("total $", lambda judged: words.middle(judged.usd), "point"),
-        Column("", lambda judged: words.spread(judged.usd)),
+        Column("", lambda judged: words.usd_bounds(judged.usd)),
         Column("", lambda judged: _marks(result, judged), yields=3),
     ]
     return render(columns, shown, width, number="#")
@@ -153,10 +153,10 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     lines = []
     for number, judged in enumerate(shown, start=1):
         if judged.usd is None and judged.note:
-            lines += wrapped(f"  {number}: {judged.note}", width)
+            lines += wrap_line(f"  {number}: {judged.note}", width)
     pools = dict.fromkeys(offer.offer.pool for offer in shown if offer.offer.pool)
     for pool in pools:
-        lines += wrapped(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
+        lines += wrap_line(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
     return lines
 
 

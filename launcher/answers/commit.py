@@ -5,14 +5,14 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Column, dollars, render
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
 from launcher.model.enums import Payment
 from launcher.model.finding import Finding
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 SHOWN = 10
 UPFRONT = {Payment.NO_UPFRONT: "none", Payment.PARTIAL_UPFRONT: "partial", Payment.ALL_UPFRONT: "all"}
@@ -51,10 +51,10 @@ class CommitDocument:
 def document(choice: CommitmentChoice) -> Json:
     """slipway.commit/1."""
     return as_json(
-        filled(
+        fill_record(
             CommitDocument,
             choice,
-            demand=filled(Demand, choice),
+            demand=fill_record(Demand, choice),
             left_out=tuple(LeftOut(plan=plan, reason=reason) for plan, reason in choice.left_out),
         )
     )
@@ -62,9 +62,9 @@ def document(choice: CommitmentChoice) -> Json:
 
 def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
     """The complete page; the best few commitments unless `everything` is requested."""
-    lines = ["", *[piece for text in _answer(choice) for piece in wrapped(f"  {text}", width)]]
+    lines = ["", *[piece for text in _answer(choice) for piece in wrap_line(f"  {text}", width)]]
     for finding in choice.findings:
-        lines += wrapped(f"  warning: {finding.message} ({finding.hint})", width)
+        lines += wrap_line(f"  warning: {finding.message} ({finding.hint})", width)
     shown = choice.options if everything else choice.options[:SHOWN]
     if shown:
         lines += ["", *_table(shown, width)]
@@ -73,8 +73,8 @@ def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]
     if choice.choice is not None:
         lines += _choice_lines(choice.choice, width)
     for plan, reason in choice.left_out:
-        lines += wrapped(f"  not counted: {plan}: {reason}", width)
-    return [*lines, "", *wrapped("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
+        lines += wrap_line(f"  not counted: {plan}: {reason}", width)
+    return [*lines, "", *wrap_line("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
 
 
 def _answer(commitment: CommitmentChoice) -> list[str]:
@@ -121,9 +121,9 @@ def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
 
 def _choice_lines(choice: CommitmentOption, width: int) -> list[str]:
     """The choice's risks, the effect of one more dollar, and the commands, not wrapped so that they can be pasted."""
-    lines = ["", *wrapped(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
+    lines = ["", *wrap_line(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
     lines += ["", "  what can go wrong"]
-    lines += [piece for risk in choice.risks for piece in wrapped(f"    {risk}", width)]
+    lines += [piece for risk in choice.risks for piece in wrap_line(f"    {risk}", width)]
     lines += ["", "  one more dollar an hour, where so much is committed already"]
     for marginal in choice.marginal:
         sign = "+" if marginal.value > 0 else ""

@@ -12,7 +12,7 @@ from launcher.pricing.reasoning import PortWeeks
 from launcher.pricing.serving.crossover import Turn, usd_per_request
 from launcher.pricing.verdict import Verdict
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.records.quote_document import CandidateObject
 from launcher.workflow.quote.compare import Comparison
 from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
@@ -70,7 +70,7 @@ class CrossoverObject:
         """The object of a crossover."""
         place, price = crossover.candidate.place, crossover.candidate.offer.price
         estimate = crossover.candidate.estimate
-        return filled(
+        return fill_record(
             cls,
             place,
             rank=crossover.rank,
@@ -141,7 +141,7 @@ def document(comparison: Comparison | ServingComparison) -> Json:
 
 def _pairs(comparison: Comparison) -> tuple[PairObject, ...]:
     return tuple(
-        filled(
+        fill_record(
             PairObject,
             pair,
             option=pair.name,
@@ -155,7 +155,7 @@ def _pairs(comparison: Comparison) -> tuple[PairObject, ...]:
 
 def _port(comparison: Comparison, port: Port) -> PortObject:
     types = comparison.priced.catalog.instance_types
-    return filled(
+    return fill_record(
         PortObject,
         port,
         gpu=None if comparison.gpu is None else CandidateObject.of(comparison.gpu, 0, types),
@@ -177,7 +177,7 @@ def _served_object(comparison: ServingComparison) -> ServedObject:
         None if quote is None else CandidateObject.of(quote, 0, types)
         for quote in (sides.hosted, sides.neuron, sides.gpu)
     )
-    return filled(
+    return fill_record(
         ServedObject,
         sides,
         bedrock=hosted,

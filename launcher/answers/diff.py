@@ -6,13 +6,13 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Column, dollars, render
 from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
 from launcher.model.units import number_of
 from launcher.model.visible_text import visible
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 MARK = "<!-- slipway diff -->"
 """The first line of the comment: the next comment finds the old one by this line and replaces it."""
@@ -37,12 +37,12 @@ class DiffDocument:
 
 def document(difference: PlansDiff, refusal: str | None) -> Json:
     """slipway.diff/1."""
-    return as_json(filled(DiffDocument, difference, refusal=refusal))
+    return as_json(fill_record(DiffDocument, difference, refusal=refusal))
 
 
 def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
     """The change for a terminal of `width` columns."""
-    lines = ["", *wrapped(f"  {headline(difference)}", width)]
+    lines = ["", *wrap_line(f"  {headline(difference)}", width)]
     if difference.plans:
         columns: list[Column[PlanDiff]] = [
             Column("plan", lambda diff: diff.file, shrinks=True),
@@ -54,10 +54,10 @@ def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
         lines += ["", *render(columns, difference.plans, width)]
     for plan in difference.plans:
         lines += ["", f"  {plan.file}"]
-        lines += [piece for reason in plan.why for piece in wrapped(f"    {reason}", width)]
+        lines += [piece for reason in plan.why for piece in wrap_line(f"    {reason}", width)]
         lines += _bill(plan, width)
     if refusal is not None:
-        lines += ["", *wrapped(f"  refused: {refusal}", width)]
+        lines += ["", *wrap_line(f"  refused: {refusal}", width)]
     return lines
 
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Literal
 
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.model.diagnosis import Check, Diagnosis, Outcome
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome.ADVICE: "!"}
 OUTCOME_TEXTS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
@@ -29,7 +29,7 @@ class DoctorDocument:
 
 def document(diagnosis: Diagnosis) -> Json:
     """slipway.doctor/1."""
-    return as_json(filled(DoctorDocument, diagnosis))
+    return as_json(fill_record(DoctorDocument, diagnosis))
 
 
 def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
@@ -44,17 +44,17 @@ def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
     return [
         *lines,
         "",
-        *wrapped(f"  {diagnosis.verdict}: {tally}; {ends}.", width),
+        *wrap_line(f"  {diagnosis.verdict}: {tally}; {ends}.", width),
         "  Nothing was created and nothing was spent.",
     ]
 
 
 def _check(check: Check, width: int) -> list[str]:
-    first, *rest = wrapped(f"    {check.name}: {check.got}", width - 2)  # later lines are two columns further right
+    first, *rest = wrap_line(f"    {check.name}: {check.got}", width - 2)  # later lines are two columns further right
     lines = [f"  {SIGNS[check.result]} {first.lstrip()}", *(f"  {line}" for line in rest)]
     if check.result is Outcome.OK:
         return lines
-    lines += wrapped(f"      check: {check.asked}", width)
+    lines += wrap_line(f"      check: {check.asked}", width)
     return [*lines, *_fix(check.fix, width)] if check.fix else lines
 
 
@@ -65,6 +65,6 @@ def _fix(fix: str, width: int) -> list[str]:
         return [line]
     command, _, remark = fix.partition(REMARK)
     if command.partition(" ")[0] not in PROGRAMS:
-        return wrapped(line, width)
+        return wrap_line(line, width)
     remark = f" ({remark}" if remark else ""
-    return [*wrapped(f"      fix{remark}:", width), command]
+    return [*wrap_line(f"      fix{remark}:", width), command]

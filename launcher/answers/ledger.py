@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.report import places_text
 from launcher.answers.table import Column, dollars, hours, render
 from launcher.model.ledger import (
@@ -24,7 +24,7 @@ from launcher.model.money import UsdRange
 from launcher.model.report import EndedBy, RunStatus
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
-from launcher.records.document import OMITTED, UnreadRun, filled, json_object
+from launcher.records.document import OMITTED, UnreadRun, fill_record, json_object
 
 SHOWN = 40
 _NOT_OF_THE_COMMAND = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST, EndedBy.TIME_LIMIT)
@@ -85,7 +85,7 @@ def document(ledger: Ledger, by: Grouping | None = None) -> Json:
     return as_json(
         LedgerDocument(
             source=ledger.source,
-            runs=tuple(filled(ListedRun, entry) for entry in ledger.entries),
+            runs=tuple(fill_record(ListedRun, entry) for entry in ledger.entries),
             total=total(ledger.entries),
             reservations=reservations(ledger.entries),
             unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in ledger.unread),
@@ -113,7 +113,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
     ]
     flat_rows = []
     for entry in entries:
-        flat = as_json(filled(ListedRun, entry))
+        flat = as_json(fill_record(ListedRun, entry))
         span = flat.pop("quoted_usd") or {}
         flat |= {f"quoted_usd_{name}": span.get(name) for name in ("low", "mid", "high")}
         flat["tags"] = ";".join(f"{key}={value}" for key, value in entry.tags.items())
@@ -127,7 +127,7 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
     if not ledger.entries:
         lines = ["", "  No runs here.", "", "  next: slipway plan FILE"]
     else:
-        lines = ["", *(piece for text in answer(total(ledger.entries)) for piece in wrapped(f"  {text}", width)), ""]
+        lines = ["", *(piece for text in answer(total(ledger.entries)) for piece in wrap_line(f"  {text}", width)), ""]
         shown = ledger.entries if everything else ledger.entries[:SHOWN]
         lines += (
             render(group_columns(by), group_totals(ledger.entries, by), width)
@@ -135,23 +135,23 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
             else render(RUNS, shown, width)
         )
         hidden = len(ledger.entries) - len(shown) if by is None else 0
-        lines += wrapped(
+        lines += wrap_line(
             f"  not shown: {number_of(hidden, 'older run')}; --all shows them, --by adds up.", width
         ) * bool(hidden)
         for entry in shown if by is None else ():
             if entry.guard_reason:
                 what = "endpoint" if entry.monthly else "nodes"
                 why = f"the guard stopped its {what}: {entry.guard_reason}"
-                lines += wrapped(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
+                lines += wrap_line(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
             if entry.other_types:
                 began = f"{entry.started_at:%Y-%m-%d %H:%M}"
-                lines += wrapped(f"  {entry.name}, {began}: {places_text(entry.places)}", width)
+                lines += wrap_line(f"  {entry.name}, {began}: {places_text(entry.places)}", width)
         for use in reservations(ledger.entries) if by is None else ():
             unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
-            lines += wrapped(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)
-        lines += wrapped(f"  {ledger.source}", width)
+            lines += wrap_line(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)
+        lines += wrap_line(f"  {ledger.source}", width)
     for run, reason in ledger.unread:
-        lines += wrapped(f"  ? {run}: {reason}", width)
+        lines += wrap_line(f"  ? {run}: {reason}", width)
     return lines
 
 

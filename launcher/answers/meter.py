@@ -5,8 +5,8 @@ from decimal import Decimal
 from launcher.answers import lines, words
 from launcher.model.meter import Meter, SpotNow, Terms
 from launcher.model.money import Range, UsdRange
-from launcher.model.units import HOUR_S, number_of, spoken
-from launcher.records.document import filled, json_object
+from launcher.model.units import HOUR_S, duration_text, number_of
+from launcher.records.document import fill_record, json_object
 
 SELDOM = 0.01
 """Expected interruptions below which the number says nothing."""
@@ -34,7 +34,7 @@ class MeterDocument:
     @classmethod
     def of(cls, meter: Meter) -> "MeterDocument":
         """The document of a meter."""
-        return filled(
+        return fill_record(
             cls,
             meter,
             hours_left=meter.left_h,
@@ -72,7 +72,7 @@ def _end(meter: Meter) -> list[str]:
     remaining = meter.left_h
     if remaining is None:
         return []
-    low, mid, high = (spoken(hours * HOUR_S) for hours in (remaining.low, remaining.mid, remaining.high))
+    low, mid, high = (duration_text(hours * HOUR_S) for hours in (remaining.low, remaining.mid, remaining.high))
     span = words.between(low, high)
     waits = ", once the next attempt begins" if meter.waits else ""
     return [f"done in {mid}" + (f" ({span})" if span else "") + waits]
@@ -120,5 +120,7 @@ def _losses(meter: Meter) -> list[str]:
         lost.append(count + (f", {_expected_text(expected)} expected" if expected is not None else ""))
     until = meter.next_checkpoint_s
     if until is not None:
-        lost.append(f"next checkpoint in {spoken(until)}" if until > 0 else f"checkpoint {spoken(-until)} late")
+        lost.append(
+            f"next checkpoint in {duration_text(until)}" if until > 0 else f"checkpoint {duration_text(-until)} late"
+        )
     return lost

@@ -6,7 +6,7 @@ from typing import Literal
 from launcher.answers.table import Column, render
 from launcher.model.model_spec import ModelSpec
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 
 @json_object
@@ -47,7 +47,7 @@ class ModelsDocument:
 
 def document(models: Sequence[ModelSpec]) -> Json:
     """slipway.models/1."""
-    return as_json(ModelsDocument(models=tuple(filled(ModelObject, model) for model in models)))
+    return as_json(ModelsDocument(models=tuple(fill_record(ModelObject, model) for model in models)))
 
 
 def table(models: Sequence[ModelSpec], width: int) -> list[str]:

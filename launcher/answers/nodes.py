@@ -5,15 +5,15 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.table import Column, dollars, render
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeUse
 from launcher.model.enums import TargetKind
 from launcher.model.straggler import Straggler
-from launcher.model.units import number_of, spoken
+from launcher.model.units import duration_text, number_of
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.targets.registry import target_of
 from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction
 
@@ -41,7 +41,7 @@ class NodeDocument:
     @classmethod
     def of(cls, listed: ListedNodes, number: int, node: ClusterNode) -> "NodeDocument":
         """The document of a node."""
-        return filled(cls, node, number=number, usd_since_idle=listed.idle_usd(node))
+        return fill_record(cls, node, number=number, usd_since_idle=listed.idle_usd(node))
 
 
 @json_object
@@ -81,7 +81,7 @@ class NodeActionDocument:
 def document(listed: ListedNodes) -> Json:
     """slipway.nodes/1."""
     nodes = tuple(NodeDocument.of(listed, number, node) for number, node in enumerate(listed.nodes))
-    return as_json(filled(NodesDocument, listed, nodes=nodes))
+    return as_json(fill_record(NodesDocument, listed, nodes=nodes))
 
 
 def action_document(planned: PlannedAction, *, done: bool) -> Json:
@@ -109,12 +109,12 @@ def page(listed: ListedNodes, width: int) -> list[str]:
     head = f"  {listed.name} · cluster {listed.cluster} in {where} · {number_of(len(listed.nodes), 'node')}"
     if listed.usd_per_hour is not None:
         head += f" · ${words.dollars(listed.usd_per_hour)} an hour each"
-    lines = ["", *wrapped(head, width), ""]
+    lines = ["", *wrap_line(head, width), ""]
     if not listed.nodes:
         return [*lines[:-1], "  it has no nodes now: a job starts them, or slipway launch FILE"]
     lines += _table(listed, width)
     for number, node in enumerate(listed.nodes):
-        lines += [piece for text in _notes(number, node) for piece in wrapped(text, width, 4)]
+        lines += [piece for text in _notes(number, node) for piece in wrap_line(text, width, 4)]
         lines += [words.shorten(f"     | {line}", width) for line in node.boot]
     lines += straggler_lines(listed.name, listed.stragglers, width, replaceable=not target_of(listed.target).managed)
     return [*lines, *_next(listed)]
@@ -138,7 +138,7 @@ def _table(listed: ListedNodes, width: int) -> list[str]:
 
 
 def _since(listed: ListedNodes, moment: datetime | None) -> str:
-    return "" if moment is None else spoken(max(0.0, (listed.as_of - moment).total_seconds()))
+    return "" if moment is None else duration_text(max(0.0, (listed.as_of - moment).total_seconds()))
 
 
 def _idle(listed: ListedNodes, node: ClusterNode) -> str:
@@ -178,9 +178,9 @@ def action_lines(planned: PlannedAction, width: int) -> list[str]:
 def wrapped_label(text: str, width: int) -> list[str]:
     """A line whose continuation lines begin below its value."""
     if not text.startswith("    "):
-        return wrapped(text, width)
+        return wrap_line(text, width)
     label, value = text[:10], text[10:]
-    first, *rest = wrapped(f"{' ' * 10}{value}", width)
+    first, *rest = wrap_line(f"{' ' * 10}{value}", width)
     return [f"{label}{first[10:]}", *rest]
 
 

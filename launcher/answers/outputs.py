@@ -9,7 +9,7 @@ from launcher.answers.checkpoints import size_text
 from launcher.answers.table import Column, render
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 
 @json_object
@@ -37,9 +37,9 @@ class OutputsDocument:
 
 def document(name: str, uri: str, outputs: OutputManifest, target: Path | None) -> Json:
     """slipway.outputs/1."""
-    files = tuple(filled(OutputFile, file) for file in outputs.files)
+    files = tuple(fill_record(OutputFile, file) for file in outputs.files)
     place = None if target is None else str(target)
-    return as_json(filled(OutputsDocument, outputs, name=name, uri=uri, to=place, files=files))
+    return as_json(fill_record(OutputsDocument, outputs, name=name, uri=uri, to=place, files=files))
 
 
 def page(outputs: OutputManifest, width: int) -> list[str]:

@@ -10,7 +10,7 @@ from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Alternative, Priced
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.records.quote_document import CandidateObject, UnverifiedPrice
 from launcher.workflow.quote.commands import next_command
 
@@ -35,12 +35,12 @@ class AlternativeObject:
     def of(cls, alternative: Alternative) -> "AlternativeObject":
         """The object of an alternative."""
         price = alternative.price
-        return filled(
+        return fill_record(
             cls,
             alternative,
             purchase_option=alternative.option,
             unpriced=price.reason if isinstance(price, Unpriced) else None,
-            price=filled(UnverifiedPrice, price, usd_per_hour=price.usd) if isinstance(price, Price) else None,
+            price=fill_record(UnverifiedPrice, price, usd_per_hour=price.usd) if isinstance(price, Price) else None,
             deployed=False,
         )
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from launcher.answers import words
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Align, Column, render
 from launcher.model.enums import PREPAID, Level
 from launcher.model.money import Price
@@ -70,7 +70,7 @@ def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
     return [
         piece
         for reason, rows_of in by_reason.items()
-        for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
+        for piece in wrap_line(f"  – {', '.join(rows_of)}: {reason}", width)
     ]
 
 
@@ -91,7 +91,7 @@ def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> l
     for row in rows:
         if row.below and not has_room(row.note):
             below.setdefault(row.below, []).append(row.id)
-    lines = [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
+    lines = [piece for note, ranks in below.items() for piece in wrap_line(f"  {', '.join(ranks)}: {note}", width)]
     return lines + unpriced_reasons(((row.unpriced, row.note) for row in rows if row.unpriced), width)
 
 
@@ -99,7 +99,7 @@ def counted_notes(rows: Sequence[TableRow], width: int) -> list[str]:
     """The number of rows with a note, in place of notes that would be as long as the table."""
     noted, unpriced = sum(bool(row.below) for row in rows), sum(bool(row.unpriced) for row in rows)
     text = f"{noted:,} rows have a note (commitment, billed hours, incomplete total), {unpriced:,} have no price"
-    return wrapped(f"  {text}: --json has each; target in the plan file narrows the list.", width)
+    return wrap_line(f"  {text}: --json has each; target in the plan file narrows the list.", width)
 
 
 def table(rows: Sequence[TableRow], width: int) -> list[str]:
@@ -120,7 +120,7 @@ def table(rows: Sequence[TableRow], width: int) -> list[str]:
         return lines
     codes = sorted({(row.narrow[TARGET], row.wide[TARGET]) for row in rows})
     legend = "; ".join(f"{code} {name}" for code, name in codes if code.lower() != name)
-    return lines + (wrapped(f"  {legend}", width) if legend else [])
+    return lines + (wrap_line(f"  {legend}", width) if legend else [])
 
 
 def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRow) -> str:
@@ -168,7 +168,7 @@ def _wide(short_id: str, quoted: Quote, note: str) -> tuple[str, ...]:
         words.hours(hours.mid),
         words.between(words.hours(hours.low), words.hours(hours.high)),
         words.dollars(usd.mid) if usd else "",
-        words.spread(usd),
+        words.usd_bounds(usd),
         note,
     )
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.lines import finding_line, wrap_line
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
 from launcher.model.finding import Finding
@@ -13,7 +13,7 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.held_commitments import HeldCommitment
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.records.quote_document import CandidateObject
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.portfolio import Member, OneChip, Portfolio
@@ -38,7 +38,7 @@ class PlanChoice:
         choice = None
         if member.choice is not None:
             choice = CandidateObject.of(member.choice, member.rank or 0, member.priced.catalog.instance_types)
-        return filled(cls, member, file=str(member.path), choice=choice)
+        return fill_record(cls, member, file=str(member.path), choice=choice)
 
 
 @json_object
@@ -59,7 +59,7 @@ class PortfolioDocument:
 def document(portfolio: Portfolio) -> Json:
     """slipway.portfolio/1."""
     return as_json(
-        filled(
+        fill_record(
             PortfolioDocument,
             portfolio,
             as_of=portfolio.now,
@@ -76,12 +76,14 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
     text = f"{plans}: {words.cost(total, 'a month')}"
     if portfolio.unpriced:
         text += f", without {', '.join(portfolio.unpriced)}, which has no price"
-    lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
+    lines = ["", *wrap_line(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
     lines += [
-        piece for commitment in portfolio.commitments for piece in wrapped(f"  {_commitment_lines(commitment)}", width)
+        piece
+        for commitment in portfolio.commitments
+        for piece in wrap_line(f"  {_commitment_lines(commitment)}", width)
     ]
-    lines += ["", *_chips(portfolio, width), *wrapped("  A port to Neuron is not in these months.", width)]
-    lines += [piece for finding in portfolio.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    lines += ["", *_chips(portfolio, width), *wrap_line("  A port to Neuron is not in these months.", width)]
+    lines += [piece for finding in portfolio.findings for piece in wrap_line(f"  {finding_line(finding)}", width)]
     chosen = [member.priced.candidates[member.rank - 1] for member in portfolio.members if member.rank is not None]
     lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
     return [*lines, f"  next: {command(portfolio.members[0].priced, 'compare')}"]
@@ -107,7 +109,7 @@ def _plans(portfolio: Portfolio, width: int) -> list[str]:
         Column("how", lambda member: _how(member.choice) if member.choice else ""),
         Column("where", lambda member: member.choice.plan.place.region if member.choice else "", yields=1),
         Column("$ a month", lambda member: words.middle(member.usd_per_month, "unpriced"), "point"),
-        Column("", lambda member: words.spread(member.usd_per_month)),
+        Column("", lambda member: words.usd_bounds(member.usd_per_month)),
     ]
     return render(columns, portfolio.members, width)
 

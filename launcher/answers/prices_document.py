@@ -13,7 +13,7 @@ from launcher.catalog.price_moves import Move
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.records.refresh_report import RefreshReport
 
 _DETAILS = {
@@ -82,7 +82,7 @@ class PriceObject(PriceKey):
     def of(cls, row: PriceRow) -> "PriceObject":
         """The object of a row."""
         compute = row.kind != BILL_ITEM
-        return filled(
+        return fill_record(
             cls,
             row,
             **_key(Key(*row.key)),
@@ -134,8 +134,8 @@ class ChangeObject(PriceKey, WhatChanged):
         return cls(
             what=change.what,
             **_key(Key(*changed_row(change).key)),
-            before=None if before is None else filled(SideObject, before),
-            after=None if after is None else filled(SideObject, after),
+            before=None if before is None else fill_record(SideObject, before),
+            after=None if after is None else fill_record(SideObject, after),
             percent=change_percent(change),
         )
 
@@ -163,7 +163,7 @@ class MoveObject(PriceKey):
     @classmethod
     def of(cls, move: Move) -> "MoveObject":
         """The object of a move."""
-        return filled(cls, move, **_key(move.key), usd_before=move.before, usd_after=move.after)
+        return fill_record(cls, move, **_key(move.key), usd_before=move.before, usd_after=move.after)
 
 
 @json_object
@@ -226,7 +226,7 @@ def diff_document(*, now: datetime, before: date, after: date, changes: Sequence
 
 def refresh_document(report: RefreshReport, now: datetime) -> Json:
     """The result of a refresh."""
-    refreshed = filled(
+    refreshed = fill_record(
         RefreshObject,
         report,
         jumped=tuple(MoveObject.of(move) for move in report.jumped),

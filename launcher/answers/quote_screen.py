@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from itertools import groupby
 
 from launcher.answers import ranges, words
-from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.lines import finding_line, wrap_line
 from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
@@ -15,7 +15,7 @@ from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs
-from launcher.model.units import HOUR_S, number_of, spoken
+from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.job_command import WASTE
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
@@ -54,7 +54,7 @@ MAX_GRAVE = 2
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """The screen, at most about 16 lines of 80 columns."""
-    lines = ["", *wrapped(f"  {title(quoted, priced.short_id(rank))}", width), ""]
+    lines = ["", *wrap_line(f"  {title(quoted, priced.short_id(rank))}", width), ""]
     lines += fact_lines(quoted, priced, width)
     lines += ["", *_bill(quoted, width), *_notes(quoted, priced, width)]
     return [*lines, f"  next: {_next(quoted, rank, priced)}"]
@@ -92,7 +92,7 @@ def facts(quoted: Quote, priced: Priced) -> Iterator[tuple[str, str, str]]:
 
 def _work(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     hours, step = quoted.hours, quoted.hours_to_first_step
-    first = "" if step is None else f"; first step after {spoken(step * HOUR_S)}"
+    first = "" if step is None else f"; first step after {duration_text(step * HOUR_S)}"
     span = f"{words.hours(hours.low)} to {words.hours(hours.high)} h"
     yield "Finished in", f"{words.hours(hours.mid)} h", f"{span}{first}"
     if quoted.usd_per_hour is not None:
@@ -121,7 +121,7 @@ def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str,
 def _total(quoted: Quote) -> Iterator[str]:
     if quoted.usd is not None:
         certain = quoted.usd.low == quoted.usd.high
-        ends = ranges.ends(quoted.usd) if quoted.serving is None else f"{words.spread(quoted.usd)} by the estimate"
+        ends = ranges.ends(quoted.usd) if quoted.serving is None else f"{words.usd_bounds(quoted.usd)} by the estimate"
         yield "" if certain else ends
         yield ranges.average(quoted.usd)
     if quoted.commitment_usd is not None:
@@ -181,7 +181,7 @@ def _node_lost(quoted: Quote) -> str:
         return "starts again at step 0: checkpoint.mode is none"
     if saves.own_uri is not None:
         return "resumes from the trainer's own checkpoints"
-    age = "" if every is None else f" at most {spoken(every)} old"
+    age = "" if every is None else f" at most {duration_text(every)} old"
     losses = quoted.spot.interruptions_expected if quoted.spot is not None else None
     expected = "" if losses is None else f"; {words.interruptions(losses)}"
     return f"resumes from a checkpoint{age}{expected}"
@@ -218,7 +218,7 @@ def _is_deployed(quoted: Quote) -> bool:
 def _fact(label: str, value: str, text: str, width: int) -> list[str]:
     head = f"    {label:<{LABEL}}  {value:<{VALUE}}" if value else f"    {label:<{LABEL}}  "
     room = max(20, width - len(head) - 2) if value else max(20, width - len(head))
-    first, *rest = wrapped(text, room) if text else [""]
+    first, *rest = wrap_line(text, room) if text else [""]
     between = "  " if value else ""
     return [f"{head}{between}{first}".rstrip(), *(f"{' ' * len(head + between)}{line}" for line in rest)]
 
@@ -232,7 +232,7 @@ def _bill(quoted: Quote, width: int) -> list[str]:
     lines = []
     for name, members in groups:
         head = f"    {name:<8} {totals[name]:>{room}}   "
-        first, *rest = wrapped("; ".join(_parts(quoted, name, members)), max(20, width - len(head)))
+        first, *rest = wrap_line("; ".join(_parts(quoted, name, members)), max(20, width - len(head)))
         lines += [f"{head}{first}".rstrip(), *(f"{' ' * len(head)}{line}" for line in rest)]
     return lines
 
@@ -283,7 +283,7 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
         counted.append(number_of(more, "note"))
     if counted:
         notes.append(f"{'; '.join(counted)}: --explain")
-    return [piece for note in notes for piece in wrapped(f"  {note}", width)]
+    return [piece for note in notes for piece in wrap_line(f"  {note}", width)]
 
 
 def without_asking(finding: Finding) -> bool:

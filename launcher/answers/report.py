@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.endpoint import endpoint_lines
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
 from launcher.model.report import (
@@ -18,13 +18,13 @@ from launcher.model.report import (
     instances_text,
 )
 from launcher.model.target import INSTANCES, TRAINING_JOBS
-from launcher.model.units import HOUR_S, number_of, spoken
+from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.rendering.names import STORE_STACK
 
 ATTEMPTS: Sequence[Column[Attempt]] = (
     Column(
         "took",
-        lambda attempt: spoken(attempt.hours * HOUR_S) if attempt.ended_at else "running",
+        lambda attempt: duration_text(attempt.hours * HOUR_S) if attempt.ended_at else "running",
         "right",
         value=lambda attempt: attempt.hours,
     ),
@@ -48,7 +48,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         return [
             *head,
             *stop_lines(report, width),
-            *(piece for line in _month(report) for piece in wrapped(line, width)),
+            *(piece for line in _month(report) for piece in wrap_line(line, width)),
             *left_up_lines(report, width),
             *_check_lines(report, width, everything=everything),
         ]
@@ -63,8 +63,8 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         lines += ["", *why]
     if report.stored is not None:
         lines += ["", *stored_lines(report.stored, width)]
-    lines += [piece for text in slow_texts(report) for piece in wrapped(f"  {text}", width)]
-    lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
+    lines += [piece for text in slow_texts(report) for piece in wrap_line(f"  {text}", width)]
+    lines += ["", *(piece for line in _money(report) for piece in wrap_line(line, width))]
     lines += left_up_lines(report, width)
     return lines + _check_lines(report, width, everything=everything)
 
@@ -83,7 +83,9 @@ def slow_texts(report: Report) -> list[str]:
 
 def stop_lines(report: Report, width: int) -> list[str]:
     """The lines of `stop_texts`, wrapped to a width; a node's own lines stay lines."""
-    return [piece for text in stop_texts(report) for line in text.splitlines() for piece in wrapped(f"  {line}", width)]
+    return [
+        piece for text in stop_texts(report) for line in text.splitlines() for piece in wrap_line(f"  {line}", width)
+    ]
 
 
 def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:
@@ -94,12 +96,14 @@ def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:
     if not everything:
         counted = [f"{number_of(len(facts), 'fact')} as planned"] if facts else []
         counted += [f"{len(unchecked)} not emulated, so not checked here"] if unchecked else []
-        return [*lines, "", *wrapped(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
+        return (
+            [*lines, "", *wrap_line(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
+        )
     lines += ["", f"  read back and as planned ({len(facts)})"]
-    lines += [piece for fact in facts for piece in wrapped(f"    {fact}", width)]
+    lines += [piece for fact in facts for piece in wrap_line(f"    {fact}", width)]
     if unchecked:
         lines += ["", "  not emulated, so not checked here"]
-        lines += [piece for resource in unchecked for piece in wrapped(f"    {resource}", width)]
+        lines += [piece for resource in unchecked for piece in wrap_line(f"    {resource}", width)]
     return lines
 
 
@@ -117,7 +121,7 @@ def _month(report: Report) -> list[str]:
 def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
     """The state of the stored checkpoints, and the agent's warnings about them."""
     texts = [f"  checkpoints: {stored.text}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
-    return [piece for text in texts for piece in wrapped(text, width)]
+    return [piece for text in texts for piece in wrap_line(text, width)]
 
 
 def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
@@ -146,9 +150,8 @@ def places_text(places: Sequence[str]) -> str:
 
 def _money(report: Report) -> list[str]:
     quoted = words.dollars(report.quoted_usd)
-    lines = [
-        f"  quoted ${quoted} for {spoken(report.quoted_hours * HOUR_S)}, prices of {report.prices_as_of or 'no date'}"
-    ]
+    hours = duration_text(report.quoted_hours * HOUR_S)
+    lines = [f"  quoted ${quoted} for {hours}, prices of {report.prices_as_of or 'no date'}"]
     lines += [f"  {line}" for line in used_lines(report)]
     if report.billable is not None:
         lines.append(f"  {_billed_line(report.billable)}")
@@ -169,7 +172,7 @@ def used_lines(report: Report) -> list[str]:
     cost, used, rate = report.cost, report.usd_used, report.usd_per_hour
     if used is None or rate is None:
         return []
-    took = spoken(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
+    took = duration_text(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
     if cost is None:
         return [f"used {took}, ${words.dollars(used)}"]
     hourly = f"job hours at {_rates(report, rate)}"
@@ -202,7 +205,7 @@ def _rates(report: Report, rate: Decimal) -> str:
 
 def left_up_lines(report: Report, width: int) -> list[str]:
     """The sentence of `left_up`, wrapped to a width."""
-    return [piece for sentence in left_up(report) for piece in wrapped(f"  {sentence}", width)]
+    return [piece for sentence in left_up(report) for piece in wrap_line(f"  {sentence}", width)]
 
 
 def left_up(report: Report) -> list[str]:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.table import Column, render
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 from launcher.records.measurements import MeasurementDocument
 
 RATE = "throughput_samples_per_s"
@@ -46,7 +46,7 @@ def document(result: SpikeResult) -> Json:
         SpikeDocument(
             name=result.name,
             measurements=tuple(
-                filled(SpikeMeasurement, spiked.measurement, estimated_tokens_per_s=spiked.estimated)
+                fill_record(SpikeMeasurement, spiked.measurement, estimated_tokens_per_s=spiked.estimated)
                 for spiked in result.measured
             ),
             unmeasured=tuple(Unmeasured(instance_type=name, reason=reason) for name, reason in result.unmeasured),
@@ -62,15 +62,15 @@ def page(result: SpikeResult, width: int) -> list[str]:
         lines += render(SECONDS, [spiked.measurement for spiked in result.measured], width)
     if any(spiked.measurement.simulated for spiked in result.measured):
         text = "The nodes were emulated: these rates are of this computer, and no quote uses them."
-        lines += wrapped(f"  {text}", width)
+        lines += wrap_line(f"  {text}", width)
     for measurement in (spiked.measurement for spiked in result.measured):
         if measurement.samples_per_s is not None:
             rate = measurement.samples_per_s.mid / measurement.nodes
             fix = f"write workload.train.{RATE}: {rate:.4g}"
             text = f"One node of {measurement.instance_type} trains on {rate:.4g} samples/s: {fix}"
-            lines += wrapped(f"  {text}", width)
+            lines += wrap_line(f"  {text}", width)
     for name, reason in result.unmeasured:
-        lines += wrapped(f"  not measured on {name}: {reason}", width)
+        lines += wrap_line(f"  not measured on {name}: {reason}", width)
     return lines
 
 

@@ -2,29 +2,31 @@
 
 from collections.abc import Sequence
 
-from launcher.answers.lines import wrapped
+from launcher.answers.lines import wrap_line
 from launcher.answers.words import dollars
 from launcher.model.straggler import Straggler
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, duration_text
 
 
 def straggler_lines(name: str, slow: Sequence[Straggler], width: int, *, replaceable: bool) -> list[str]:
     """A warning for each slow node, and the command that replaces it where the target has one."""
     lines = []
     for node in slow:
-        lines += wrapped(f"  warning: {node.reason}", width)
+        lines += wrap_line(f"  warning: {node.reason}", width)
         if node.hours_until_end is None and node.usd_per_hour is not None:
             end = "the job's end is not known without step, steps and seconds in SLIPWAY_METRICS"
-            lines += wrapped(f"    this costs at most ${dollars(node.usd_per_hour)} an hour; {end}", width, 4)
+            lines += wrap_line(f"    this costs at most ${dollars(node.usd_per_hour)} an hour; {end}", width, 4)
         elif node.hours_until_end is not None:
             most = "at most " if node.at_most else ""
             usd = f" and ${dollars(node.usd_until_end)}" if node.usd_until_end is not None else ""
-            lines += wrapped(
-                f"    until the end this costs {most}{spoken(node.hours_until_end * HOUR_S)}{usd}", width, 4
+            lines += wrap_line(
+                f"    until the end this costs {most}{duration_text(node.hours_until_end * HOUR_S)}{usd}", width, 4
             )
         usd = f" and ${dollars(node.replace_usd)}" if node.replace_usd is not None else ""
         again = "a restart, and the work since the newest checkpoint again"
-        lines += wrapped(f"    replacing it costs {spoken(node.replace_hours * HOUR_S)}{usd}: {again}", width, 4)
+        lines += wrap_line(
+            f"    replacing it costs {duration_text(node.replace_hours * HOUR_S)}{usd}: {again}", width, 4
+        )
         if replaceable:
-            lines += wrapped(f"    slipway nodes {name} replace {node.node} --dry-run", width, 4)
+            lines += wrap_line(f"    slipway nodes {name} replace {node.node} --dry-run", width, 4)
     return lines

@@ -90,7 +90,7 @@ def between(low: str, high: str) -> str:
     return "" if low == high else f"{low}–{high}"
 
 
-def spread(usd: UsdRange | None) -> str:
+def usd_bounds(usd: UsdRange | None) -> str:
     """The low and high dollars of an estimate, or nothing if they are equal or missing."""
     return "" if usd is None else between(dollars(usd.low), dollars(usd.high))
 
@@ -147,7 +147,7 @@ def purchase(place: Place) -> str:
 
 def cost(usd: UsdRange, unit: str = "") -> str:
     """Dollars with their range, per run or month if `unit` names it."""
-    ends = spread(usd)
+    ends = usd_bounds(usd)
     return f"${dollars(usd.mid)}{unit and f' {unit}'}" + (f" ({ends})" if ends else "")
 
 

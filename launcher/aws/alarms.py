@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,5 +39,5 @@ def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
 
 def dashboard(session: Session, name: str) -> dict[str, Any]:
     """The body of a dashboard."""
-    with translated(f"read dashboard {name}"):
+    with translate_errors(f"read dashboard {name}"):
         return dict(safe_json.loads(session.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]))

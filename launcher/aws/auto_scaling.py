@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 from launcher.model.tags import RUN_TAG
 from launcher.model.units import number_of
 
@@ -47,7 +47,7 @@ class GroupState:
 
 def describe(session: Session, name: str) -> GroupState | None:
     """The state of a group; None if it does not exist."""
-    with translated(f"describe the instances of {name}"):
+    with translate_errors(f"describe the instances of {name}"):
         groups = session.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     return next((_state(group) for group in groups["AutoScalingGroups"]), None)
 
@@ -86,15 +86,15 @@ def start(session: Session, name: str, job: str, nodes: int) -> None:
         "Value": job,
         "PropagateAtLaunch": True,
     }
-    with translated(f"name job {job} in the group {name}"):
+    with translate_errors(f"name job {job} in the group {name}"):
         client.create_or_update_tags(Tags=[tag])
-    with translated(f"start {number_of(nodes, 'instance')} of {name}"):
+    with translate_errors(f"start {number_of(nodes, 'instance')} of {name}"):
         client.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=nodes, HonorCooldown=False)
 
 
 def stop(session: Session, name: str) -> None:
     """Set the size of a group to 0: a lifecycle hook lets the job save first."""
-    with translated(f"end the instances of {name}"):
+    with translate_errors(f"end the instances of {name}"):
         session.client("autoscaling").set_desired_capacity(
             AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
         )
@@ -102,7 +102,7 @@ def stop(session: Session, name: str) -> None:
 
 def replace(session: Session, instance: str) -> None:
     """End an instance of a group without lowering its size: the group starts another one; a hook lets the job save."""
-    with translated(f"replace {instance}"):
+    with translate_errors(f"replace {instance}"):
         session.client("autoscaling").terminate_instance_in_auto_scaling_group(
             InstanceId=instance, ShouldDecrementDesiredCapacity=False
         )
@@ -110,7 +110,7 @@ def replace(session: Session, instance: str) -> None:
 
 def refusal(session: Session, name: str) -> str:
     """EC2's reason for the newest instance that did not start; empty if the newest instances started."""
-    with translated(f"read why instances of {name} do not start"):
+    with translate_errors(f"read why instances of {name} do not start"):
         answer = session.client("autoscaling").describe_scaling_activities(
             AutoScalingGroupName=name, MaxRecords=_RECENT
         )
@@ -122,7 +122,7 @@ def refusal(session: Session, name: str) -> str:
 
 def hooks(session: Session, name: str) -> Mapping[str, tuple[str, int]]:
     """The lifecycle hooks of a group by name: the transition, and the seconds for which an instance waits."""
-    with translated(f"read the lifecycle hooks of {name}"):
+    with translate_errors(f"read the lifecycle hooks of {name}"):
         answer = session.client("autoscaling").describe_lifecycle_hooks(AutoScalingGroupName=name)
     return {
         str(hook["LifecycleHookName"]): (str(hook["LifecycleTransition"]), int(hook["HeartbeatTimeout"]))

@@ -1,7 +1,7 @@
 """The CDK bootstrap of an account's region: its stack and its bucket."""
 
 from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 from launcher.model.request import DEFAULT_QUALIFIER
 
@@ -51,7 +51,7 @@ def version(session: Session, qualifier: str | None) -> int | None:
 def bucket_is_there(session: Session, name: str) -> bool | None:
     """Whether a bucket belongs to the account: False if no bucket has that name, None if another account owns it."""
     try:
-        with translated(f"look for bucket {name}"):
+        with translate_errors(f"look for bucket {name}"):
             session.client("s3").head_bucket(Bucket=name)
     except AwsError as problem:
         if error_code(problem) in ABSENT:

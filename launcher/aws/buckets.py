@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.aws.calls import pages, unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 from launcher.model.units import number_of
 
@@ -45,7 +45,7 @@ class BucketContents:
 def describe(session: Session, name: str) -> BucketState:
     """The state of a bucket, read through S3's own calls."""
     client = session.client("s3")
-    with translated(f"describe bucket {name}"):
+    with translate_errors(f"describe bucket {name}"):
         rules = _read_setting(client.get_bucket_encryption, "ServerSideEncryptionConfigurationNotFoundError", name)
         block = _read_setting(client.get_public_access_block, "NoSuchPublicAccessBlockConfiguration", name)
         policy = _read_setting(client.get_bucket_policy, "NoSuchBucketPolicy", name)
@@ -70,7 +70,7 @@ def describe(session: Session, name: str) -> BucketState:
 
 def policy_of(session: Session, name: str) -> dict[str, Any]:
     """The policy of a bucket; empty if it has none."""
-    with translated(f"read the policy of bucket {name}"):
+    with translate_errors(f"read the policy of bucket {name}"):
         policy = _read_setting(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", name)
         return dict(safe_json.loads(policy["Policy"])) if policy else {}
 
@@ -78,7 +78,7 @@ def policy_of(session: Session, name: str) -> dict[str, Any]:
 def default_key(session: Session, name: str) -> str | None:
     """The KMS key with which a bucket encrypts new objects, as the bucket names it; None if S3 manages the key."""
     absent = "ServerSideEncryptionConfigurationNotFoundError"
-    with translated(f"read the encryption of bucket {name}"):
+    with translate_errors(f"read the encryption of bucket {name}"):
         rules = _read_setting(session.client("s3").get_bucket_encryption, absent, name)
     return _default_encryption(rules).get("KMSMasterKeyID")
 
@@ -112,7 +112,7 @@ def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
     try:
         for page in _pages(client.list_multipart_uploads, name):
             for upload in page.get("Uploads", []):
-                with translated(f"abort the upload of {upload['Key']} to {name}"):
+                with translate_errors(f"abort the upload of {upload['Key']} to {name}"):
                     client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
         for page in _pages(client.list_object_versions, name):
             versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
@@ -123,13 +123,13 @@ def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
         if error_code(problem) != _NO_BUCKET:
             raise
         return
-    with translated(f"delete bucket {name}"):
+    with translate_errors(f"delete bucket {name}"):
         client.delete_bucket(Bucket=name)
 
 
 def _delete_versions(client: Any, name: str, versions: list[dict[str, Any]]) -> int:
     objects = [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions]
-    with translated(f"delete the objects of {name}"):
+    with translate_errors(f"delete the objects of {name}"):
         answer = client.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
     refused = answer.get("Errors", [])
     if refused:

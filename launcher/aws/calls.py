@@ -8,7 +8,7 @@ from botocore.exceptions import (
     ClientError,
 )
 
-from launcher.aws.session import CUT_SHORT, error_code, translated
+from launcher.aws.session import CUT_SHORT, error_code, translate_errors
 from launcher.model.errors import AwsError
 
 _FORBIDDEN = frozenset(
@@ -39,7 +39,7 @@ def unless_absent(
         AwsError: the call failed for any other reason.
     """
     try:
-        with translated(subject):
+        with translate_errors(subject):
             return call(**arguments)
     except AwsError as problem:
         if error_code(problem) in absent:
@@ -65,7 +65,7 @@ def pages(
     tokens: list[Mapping[str, str]] = []
     following: Mapping[str, str] = {}
     while True:
-        with translated(subject):
+        with translate_errors(subject):
             answer = call(**arguments, **following)
         if not answer.keys() >= set(within):
             raise AwsError(f"{subject}: {CUT_SHORT}", hint="run it again")

@@ -14,7 +14,7 @@ from launcher.aws.session import (
     Session,
     boto_session,
     own_endpoint,
-    translated,
+    translate_errors,
 )
 
 CONNECT_S, READ_S = 10, 60
@@ -29,7 +29,7 @@ class Sessions:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        with translated("credentials"):
+        with translate_errors("credentials"):
             region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
             self._boto = boto_session(environment, region)
             try:
@@ -67,7 +67,7 @@ class Sessions:
 
     def _client(self, region: str, service: str) -> Any:
         known = self._environment
-        with translated(service):
+        with translate_errors(service):
             return self._boto.client(
                 service,
                 region_name=region,

@@ -8,7 +8,7 @@ do the same.
 from datetime import datetime
 
 from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 
 STARTABLE = frozenset({"STOPPED", "STOPPING", "STOP_REQUESTED", "PROTECTED"})
@@ -38,7 +38,7 @@ def request_stop(session: Session, cluster: str, old_status: str, now: datetime)
 
 def _request(session: Session, cluster: str, old_status: str, new_status: str, now: datetime) -> bool:
     try:
-        with translated(f"ask for {new_status} of the compute fleet of {cluster}"):
+        with translate_errors(f"ask for {new_status} of the compute fleet of {cluster}"):
             session.client("dynamodb").update_item(
                 TableName=_table(cluster),
                 Key=_KEY,

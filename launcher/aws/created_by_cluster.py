@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from launcher.aws.calls import items
 from launcher.aws.load_balancers import OWNED, load_balancers
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 from launcher.model.removal import Created, RetainedKind
 
 INTERFACES = "cluster.k8s.amazonaws.com/name"
@@ -20,7 +20,7 @@ _OF_EKS = "eks-cluster-sg-"
 def created_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
     """All existing resources, load balancers first, because they own the security groups and interfaces."""
     subject = f"look for what {cluster} has made in the account"
-    with translated(subject):
+    with translate_errors(subject):
         return (*load_balancers(session, cluster, subject), *_in_ec2(session, cluster, subject))
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 HOME = "us-east-1"
 """The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
@@ -32,7 +32,7 @@ def data_exports(session: Session) -> list[DataExport]:
     client = session.client("bcm-data-exports")
     exports = []
     for item in items(client.list_exports, "list the exports of the bill", "Exports"):
-        with translated(f"look at the export {item['ExportName']}"):
+        with translate_errors(f"look at the export {item['ExportName']}"):
             answer = client.get_export(ExportArn=item["ExportArn"])["Export"]
         bucket = answer["DestinationConfigurations"]["S3Destination"]
         state = item["ExportStatus"]

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.signers import RequestSigner
 
 from launcher.aws.calls import items, unless_absent
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 PREFIX, HEADER = "k8s-aws-v1.", "x-k8s-aws-id"
 _SIGNED_FOR_S = 60
@@ -70,7 +70,7 @@ def grant(session: Session, cluster: str, namespace: str, account: str, role_arn
     Raises:
         AwsError: an association already exists, or the call failed.
     """
-    with translated(f"grant {role_arn} to pods of {namespace}/{account} in EKS cluster {cluster}"):
+    with translate_errors(f"grant {role_arn} to pods of {namespace}/{account} in EKS cluster {cluster}"):
         session.client("eks").create_pod_identity_association(
             clusterName=cluster, namespace=namespace, serviceAccount=account, roleArn=role_arn
         )
@@ -85,7 +85,7 @@ def revoke(session: Session, cluster: str, association: str) -> None:
 
 def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
     """The state and the version of an add-on."""
-    with translated(f"describe add-on {name} of EKS cluster {cluster}"):
+    with translate_errors(f"describe add-on {name} of EKS cluster {cluster}"):
         addon = session.client("eks").describe_addon(clusterName=cluster, addonName=name)["addon"]
     return str(addon["status"]), str(addon.get("addonVersion", ""))
 
@@ -106,13 +106,13 @@ def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple
     return tuple(str(policy["policyArn"]).rpartition("/")[2] for policy in policies)
 
 
-def assumed(session: Session, role_arn: str) -> Session:
+def assume_role(session: Session, role_arn: str) -> Session:
     """The session with the credentials of a role, for an hour.
 
     Raises:
         AwsError: these credentials may not assume the role.
     """
-    with translated(f"assume {role_arn}"):
+    with translate_errors(f"assume {role_arn}"):
         credentials = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="slipway-job")["Credentials"]
     variables = {
         "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
@@ -127,7 +127,7 @@ def token(session: Session, cluster: str) -> str:
 
     Slipway sends no request: EKS itself makes the call, and thus identifies the signer.
     """
-    with translated(f"sign in to EKS cluster {cluster}"):
+    with translate_errors(f"sign in to EKS cluster {cluster}"):
         client = session.client("sts")
         signer = RequestSigner(
             client.meta.service_model.service_id,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class ScalingState:
 
 def model_state(session: Session, name: str) -> ModelState:
     """The state of a model."""
-    with translated(f"describe model {name}"):
+    with translate_errors(f"describe model {name}"):
         model = session.client("sagemaker").describe_model(ModelName=name)
     container = model["PrimaryContainer"]
     return ModelState(
@@ -91,7 +91,7 @@ def _network(described: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[st
 
 def config_state(session: Session, name: str) -> ConfigState:
     """The state of a configuration."""
-    with translated(f"describe endpoint configuration {name}"):
+    with translate_errors(f"describe endpoint configuration {name}"):
         config = session.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
     variant, queue = config["ProductionVariants"][0], config.get("AsyncInferenceConfig")
     managed: Mapping[str, Any] = variant.get("ManagedInstanceScaling") or {}
@@ -116,7 +116,7 @@ def config_state(session: Session, name: str) -> ConfigState:
 
 def component_state(session: Session, name: str) -> ComponentState:
     """The state of an inference component."""
-    with translated(f"describe inference component {name}"):
+    with translate_errors(f"describe inference component {name}"):
         component = session.client("sagemaker").describe_inference_component(InferenceComponentName=name)
     needed = component["Specification"].get("ComputeResourceRequirements", {})
     return ComponentState(
@@ -132,7 +132,7 @@ def component_state(session: Session, name: str) -> ComponentState:
 def rollback_alarms(session: Session, endpoint: str, component: str | None) -> tuple[str, ...]:
     """The names of the alarms that roll back an update of an endpoint, or of its component."""
     client = session.client("sagemaker")
-    with translated(f"describe the deployment of {endpoint}"):
+    with translate_errors(f"describe the deployment of {endpoint}"):
         if component is None:
             description = client.describe_endpoint(EndpointName=endpoint)
         else:
@@ -145,7 +145,7 @@ def scaling_state(session: Session, resource: str) -> ScalingState | None:
     """The scaling of a SageMaker resource; None if the resource is not scaled."""
     client = session.client("application-autoscaling")
     space = "sagemaker"
-    with translated(f"describe the scaling of {resource}"):
+    with translate_errors(f"describe the scaling of {resource}"):
         targets = client.describe_scalable_targets(ServiceNamespace=space, ResourceIds=[resource])["ScalableTargets"]
         if not targets:
             return None

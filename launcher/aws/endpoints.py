@@ -18,7 +18,7 @@ from launcher.aws.session import (
     Session,
     boto_session,
     error_code,
-    translated,
+    translate_errors,
 )
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
@@ -34,9 +34,9 @@ ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
 """Codes for a missing object: without the list permission, S3 reports that access is forbidden."""
 
 
-def described(session: Session, name: str) -> EndpointState:
+def describe_endpoint(session: Session, name: str) -> EndpointState:
     """The state of an endpoint."""
-    with translated(f"describe endpoint {name}"):
+    with translate_errors(f"describe endpoint {name}"):
         description = session.client("sagemaker").describe_endpoint(EndpointName=name)
     variants = description.get("ProductionVariants", [])
     return EndpointState(
@@ -50,7 +50,7 @@ def described(session: Session, name: str) -> EndpointState:
 def find(session: Session, name: str) -> EndpointState | None:
     """The state of an endpoint; None if it does not exist."""
     try:
-        return described(session, name)
+        return describe_endpoint(session, name)
     except AwsError as problem:
         if failed_with(problem, code="ValidationException", phrase=MISSING):
             return None
@@ -72,7 +72,7 @@ def bearer_token(session: Session, seconds: int) -> str:
     The token is an encoded signed request: until it expires, its holder has the permissions of these credentials.
     `seconds`: at most MAX_TOKEN_S.
     """
-    with translated("bearer token"):
+    with translate_errors("bearer token"):
         credentials = boto_session(session.environment, session.region).get_credentials()
         if credentials is None:
             raise CredentialsError("bearer token: no AWS credentials", hint=NO_CREDENTIALS_HINT)
@@ -97,7 +97,7 @@ def embed(session: Session, endpoint: ServedEndpoint, text: str, clock: Callable
     """
     where = {"InferenceComponentName": endpoint.component} if endpoint.component is not None else {}
     begun = clock()
-    with translated(f"invoke endpoint {endpoint.name}"):
+    with translate_errors(f"invoke endpoint {endpoint.name}"):
         answer = session.client("sagemaker-runtime").invoke_endpoint(
             EndpointName=endpoint.name,
             ContentType="application/json",
@@ -132,7 +132,7 @@ def queue(
     bucket, _, folder = (endpoint.requests_uri or "").removeprefix("s3://").partition("/")
     key = f"{folder}/{uuid.uuid4()}.json"
     begun = clock()
-    with translated(f"queue a request of endpoint {endpoint.name}"):
+    with translate_errors(f"queue a request of endpoint {endpoint.name}"):
         session.client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(body).encode())
         taken = session.client("sagemaker-runtime").invoke_endpoint_async(
             EndpointName=endpoint.name, ContentType="application/json", InputLocation=f"s3://{bucket}/{key}"
@@ -172,7 +172,7 @@ def _object(session: Session, uri: str | None) -> bytes | None:
         return None
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
-        with translated(f"read {uri}"):
+        with translate_errors(f"read {uri}"):
             return bytes(session.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
     except AwsError as problem:
         if error_code(problem) in ABSENT:

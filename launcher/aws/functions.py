@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from launcher.agent import safe_json
 from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 _ABSENT = {"ResourceNotFoundException"}
 
@@ -24,7 +24,7 @@ class FunctionState:
 def describe(session: Session, name: str) -> FunctionState:
     """The state of a function."""
     client = session.client("lambda")
-    with translated(f"describe function {name}"):
+    with translate_errors(f"describe function {name}"):
         configuration = client.get_function_configuration(FunctionName=name)
         answer = unless_absent(client.get_policy, f"read the policy of function {name}", _ABSENT, FunctionName=name)
         statements = () if answer is None else safe_json.loads(answer["Policy"])["Statement"]

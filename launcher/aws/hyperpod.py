@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.calls import items, unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.cluster_nodes import NodeInstance
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import ADDED_A_CALL
@@ -60,7 +60,7 @@ class QuotaState:
 
 def describe_quota(session: Session, arn: str) -> QuotaState:
     """The state of a team's quota."""
-    with translated(f"describe compute quota {arn}"):
+    with translate_errors(f"describe compute quota {arn}"):
         quota = session.client("sagemaker").describe_compute_quota(ComputeQuotaId=arn.rpartition("/")[2])
     shares = quota.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
     return QuotaState(
@@ -73,7 +73,7 @@ def describe_quota(session: Session, arn: str) -> QuotaState:
 
 def describe_cluster(session: Session, name: str) -> PodState:
     """The state of a cluster."""
-    with translated(f"describe HyperPod cluster {name}"):
+    with translate_errors(f"describe HyperPod cluster {name}"):
         description = session.client("sagemaker").describe_cluster(ClusterName=name)
     network = description.get("VpcConfig", {})
     groups = [_group(group) for group in description.get("InstanceGroups", ())]
@@ -119,7 +119,7 @@ def resize(session: Session, cluster: str, groups: Sequence[Mapping[str, Any]]) 
     Raises:
         AwsError: the cluster does not exist, or the call failed.
     """
-    with translated(f"start the workers of {cluster}"):
+    with translate_errors(f"start the workers of {cluster}"):
         session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))
 
 
@@ -133,7 +133,7 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
     missing = 0 if state is None else count - state.desired
     if missing <= 0:
         return False
-    with translated(f"start the {group} of HyperPod cluster {cluster}"):
+    with translate_errors(f"start the {group} of HyperPod cluster {cluster}"):
         client = session.client("sagemaker")
         for done in range(0, missing, ADDED_A_CALL):
             more = {"InstanceGroupName": group, "IncrementTargetCountBy": min(ADDED_A_CALL, missing - done)}
@@ -178,7 +178,7 @@ def reboot(session: Session, cluster: str, instance: str) -> None:
     Raises:
         AwsError: SageMaker does not reboot it.
     """
-    with translated(f"reboot {instance} of HyperPod cluster {cluster}"):
+    with translate_errors(f"reboot {instance} of HyperPod cluster {cluster}"):
         answer = session.client("sagemaker").batch_reboot_cluster_nodes(ClusterName=cluster, NodeIds=[instance])
     _refuse_failures(cluster, answer)
 
@@ -189,7 +189,7 @@ def replace(session: Session, cluster: str, instance: str) -> None:
     Raises:
         AwsError: SageMaker does not replace it.
     """
-    with translated(f"replace {instance} of HyperPod cluster {cluster}"):
+    with translate_errors(f"replace {instance} of HyperPod cluster {cluster}"):
         answer = session.client("sagemaker").batch_replace_cluster_nodes(ClusterName=cluster, NodeIds=[instance])
     _refuse_failures(cluster, answer)
 
@@ -201,7 +201,7 @@ def check(session: Session, cluster: str, *, group: str, instance: str) -> None:
         AwsError: SageMaker does not check it.
     """
     checks = {"InstanceGroupName": group, "InstanceIds": [instance], "DeepHealthChecks": ["InstanceStress"]}
-    with translated(f"check {instance} of HyperPod cluster {cluster}"):
+    with translate_errors(f"check {instance} of HyperPod cluster {cluster}"):
         session.client("sagemaker").start_cluster_health_check(
             ClusterName=cluster, DeepHealthCheckConfigurations=[checks]
         )

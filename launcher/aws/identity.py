@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 MAX_ACTIONS = 50
 """Actions per simulation: a page of the response holds at most 100 results (IAM API reference)."""
@@ -60,14 +60,14 @@ class Decision:
 
 def caller(session: Session) -> Caller:
     """The principal of the session's credentials."""
-    with translated("get the identity of the credentials"):
+    with translate_errors("get the identity of the credentials"):
         answer = session.client("sts").get_caller_identity()
     return Caller(account=str(answer["Account"]), arn=str(answer["Arn"]))
 
 
 def role_arn(session: Session, name: str) -> str:
     """The ARN of an account's role with its path, which the ARN of the role's sessions omits."""
-    with translated(f"look up role {name}"):
+    with translate_errors(f"look up role {name}"):
         return str(session.client("iam").get_role(RoleName=name)["Role"]["Arn"])
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 
 PARALLELCLUSTER_TAG = "parallelcluster:cluster-name"
@@ -65,7 +65,7 @@ def oldest_first(ids: Iterable[str], started: Mapping[str, datetime]) -> tuple[s
     return tuple(sorted(ids, key=lambda instance: (started.get(instance, datetime.max.replace(tzinfo=UTC)), instance)))
 
 
-def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
+def count_instances(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
     """The number of starting and running instances of each type in a cluster, by the tag of the cluster's service."""
     return Counter(instance.instance_type for instance in cluster_instances(session, tag, cluster))
 
@@ -88,23 +88,23 @@ def console_output(session: Session, instance: str) -> str:
     """
     call, subject = session.client("ec2").get_console_output, f"read the console output of {instance}"
     try:
-        with translated(subject):
+        with translate_errors(subject):
             answer = call(InstanceId=instance, Latest=True)
     except AwsError as problem:
         if error_code(problem) != "UnsupportedOperation":
             raise
-        with translated(subject):
+        with translate_errors(subject):
             answer = call(InstanceId=instance)
     return str(answer.get("Output") or "")
 
 
 def reboot(session: Session, instance: str) -> None:
     """Reboot an instance: it keeps its disks, its addresses and its host."""
-    with translated(f"reboot {instance}"):
+    with translate_errors(f"reboot {instance}"):
         session.client("ec2").reboot_instances(InstanceIds=[instance])
 
 
 def terminate(session: Session, instance: str) -> None:
     """End an instance with its disks; what started it starts another one, if it keeps a number of instances."""
-    with translated(f"terminate {instance}"):
+    with translate_errors(f"terminate {instance}"):
         session.client("ec2").terminate_instances(InstanceIds=[instance])

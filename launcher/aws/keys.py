@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 ENABLED = "Enabled"
 EBS_OWN_ALIAS = "alias/aws/ebs"
@@ -53,7 +53,7 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
     Raises:
         AwsError: the policy may not be read, or is not JSON.
     """
-    with translated(f"read the policy of key {arn}"):
+    with translate_errors(f"read the policy of key {arn}"):
         text = session.client("kms").get_key_policy(KeyId=arn, PolicyName="default").get("Policy", "")
         policy = safe_json.loads(text)
     return policy if isinstance(policy, dict) else {}
@@ -61,6 +61,6 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
 
 def default_volume_key(session: Session) -> str | None:
     """The account's own default key for EBS in a region; None if AWS manages the default key."""
-    with translated("ask for the default key of EBS"):
+    with translate_errors("ask for the default key of EBS"):
         default = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
     return None if not default or default.endswith(EBS_OWN_ALIAS) else default

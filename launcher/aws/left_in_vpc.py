@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 GONE = ("deleting", "deleted")
 """The states of an endpoint that needs no deletion."""
@@ -20,7 +20,7 @@ def left_in_vpc(session: Session, vpc_id: str, own: Collection[str]) -> tuple[st
 
     The order is that of the deletion: interfaces of endpoints are deleted with them.
     """
-    with translated(f"list what is left in {vpc_id}"):
+    with translate_errors(f"list what is left in {vpc_id}"):
         return tuple(_lines(session, vpc_id, own))
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 
 LAST_LINES = 50
@@ -44,7 +44,7 @@ def control_plane_group(cluster: str) -> str:
 
 def delete(session: Session, name: str) -> None:
     """Delete a log group with its lines."""
-    with translated(f"delete log group {name}"):
+    with translate_errors(f"delete log group {name}"):
         session.client("logs").delete_log_group(logGroupName=name)
 
 
@@ -70,7 +70,7 @@ def newest_lines(session: Session, group: str, count: int, *, streams: str = "")
         name = next((name for name in names if name.startswith(streams)), None)
         if name is None:
             return ()
-        with translated(f"read the log {group}"):
+        with translate_errors(f"read the log {group}"):
             log_events = client.get_log_events(logGroupName=group, logStreamName=name, limit=count)
     except AwsError as problem:
         if error_code(problem) in ("ResourceNotFoundException", "AccessDeniedException"):
@@ -93,7 +93,7 @@ def trouble_line(session: Session, group: str) -> str | None:
 def last_lines(session: Session, group: str, stream: str, count: int) -> tuple[str, ...]:
     """The newest lines of a stream of a log group; empty if the stream does not exist."""
     try:
-        with translated(f"read the log {group}"):
+        with translate_errors(f"read the log {group}"):
             events = session.client("logs").get_log_events(logGroupName=group, logStreamName=stream, limit=count)
     except AwsError as problem:
         if error_code(problem) == "ResourceNotFoundException":

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class LinkState:
 
 def describe_file_system(session: Session, id_: str) -> LustreState:
     """The state of a file system of FSx for Lustre."""
-    with translated(f"describe file system {id_}"):
+    with translate_errors(f"describe file system {id_}"):
         (file_system,) = session.client("fsx").describe_file_systems(FileSystemIds=[id_])["FileSystems"]
     return LustreState(
         lifecycle=str(file_system["Lifecycle"]),
@@ -42,7 +42,7 @@ def describe_file_system(session: Session, id_: str) -> LustreState:
 
 def describe_link(session: Session, id_: str) -> LinkState:
     """The state of a link between a file system and a bucket."""
-    with translated(f"describe data repository association {id_}"):
+    with translate_errors(f"describe data repository association {id_}"):
         answer = session.client("fsx").describe_data_repository_associations(AssociationIds=[id_])
         (association,) = answer["Associations"]
     return LinkState(

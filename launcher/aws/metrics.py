@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ def samples(
     session: Session, metric: Metric, begin: datetime, end: datetime, *, period: timedelta
 ) -> list[tuple[datetime, float]]:
     """The values of a metric from `begin` to `end`, at most 1,440 periods later, oldest first, with their times."""
-    with translated(f"read {metric.name}"):
+    with translate_errors(f"read {metric.name}"):
         answer = session.client("cloudwatch").get_metric_statistics(
             Namespace=metric.namespace,
             MetricName=metric.name,

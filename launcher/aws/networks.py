@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 _NO_GROUP = frozenset(("InvalidGroup.NotFound", "InvalidGroupId.Malformed"))
 """Error codes for an id that no security group has (EC2 API reference, error codes)."""
@@ -25,14 +25,14 @@ class SubnetState:
 
 def vpc_cidr(session: Session, vpc_id: str) -> str:
     """The address range of a VPC."""
-    with translated(f"describe {vpc_id}"):
+    with translate_errors(f"describe {vpc_id}"):
         answer = session.client("ec2").describe_vpcs(VpcIds=[vpc_id])
     return str(answer["Vpcs"][0]["CidrBlock"])
 
 
 def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
     """The subnets with the given ids."""
-    with translated("describe subnets"):
+    with translate_errors("describe subnets"):
         answer = session.client("ec2").describe_subnets(SubnetIds=list(ids))
     return tuple(
         SubnetState(
@@ -76,14 +76,14 @@ def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
     Raises:
         AwsError: a security group does not exist, or the call failed.
     """
-    with translated("describe security groups"):
+    with translate_errors("describe security groups"):
         answer = session.client("ec2").describe_security_groups(GroupIds=list(ids))
     return {str(group["GroupId"]): str(group["VpcId"]) for group in answer["SecurityGroups"]}
 
 
 def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
     """The targets of a subnet's default route: ids of NAT gateways, internet gateways or NAT instances."""
-    with translated(f"describe the routes of {subnet_id}"):
+    with translate_errors(f"describe the routes of {subnet_id}"):
         answer = session.client("ec2").describe_route_tables(
             Filters=[{"Name": "association.subnet-id", "Values": [subnet_id]}]
         )
@@ -97,7 +97,7 @@ def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
 
 def security_group_rules(session: Session, group_id: str) -> dict[str, list[Any]]:
     """The rules of a security group, inbound and outbound, as EC2 returns them."""
-    with translated(f"describe {group_id}"):
+    with translate_errors(f"describe {group_id}"):
         answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
     group = answer["SecurityGroups"][0]
     return {"in": group["IpPermissions"], "out": group["IpPermissionsEgress"]}
@@ -117,7 +117,7 @@ def lets_all_from(rules: Iterable[Mapping[str, Any]], group: str) -> bool:
 
 def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[tuple[bool, frozenset[str]], ...]:
     """Whether each of the given NAT gateways is available, and the allocation ids of its addresses."""
-    with translated("describe NAT gateways"):
+    with translate_errors("describe NAT gateways"):
         answer = session.client("ec2").describe_nat_gateways(NatGatewayIds=list(ids))
     return tuple(
         (
@@ -130,7 +130,7 @@ def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[tuple[bool, froz
 
 def forwards_traffic(session: Session, instance_id: str) -> bool:
     """Whether EC2 lets an instance forward traffic of others, as a NAT instance has to."""
-    with translated(f"describe {instance_id}"):
+    with translate_errors(f"describe {instance_id}"):
         answer = session.client("ec2").describe_instances(InstanceIds=[instance_id])
     return not any(
         instance.get("SourceDestCheck", True)
@@ -145,14 +145,14 @@ def allocations(session: Session, addresses: Sequence[str]) -> tuple[str, ...]:
     Raises:
         AwsError: an address does not exist, or the call failed.
     """
-    with translated("describe addresses"):
+    with translate_errors("describe addresses"):
         answer = session.client("ec2").describe_addresses(PublicIps=list(addresses))
     return tuple(str(address["AllocationId"]) for address in answer["Addresses"])
 
 
 def endpoint_services(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
     """The service and the kind, Gateway or Interface, of some VPC endpoints."""
-    with translated("describe VPC endpoints"):
+    with translate_errors("describe VPC endpoints"):
         answer = session.client("ec2").describe_vpc_endpoints(VpcEndpointIds=list(ids))
     return frozenset(
         (str(endpoint["ServiceName"]), str(endpoint["VpcEndpointType"])) for endpoint in answer["VpcEndpoints"]
@@ -161,14 +161,14 @@ def endpoint_services(session: Session, ids: Sequence[str]) -> frozenset[tuple[s
 
 def flow_logs(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
     """The resources that flow logs monitor, and the traffic that they record."""
-    with translated("describe flow logs"):
+    with translate_errors("describe flow logs"):
         answer = session.client("ec2").describe_flow_logs(FlowLogIds=list(ids))
     return frozenset((str(log["ResourceId"]), str(log["TrafficType"])) for log in answer["FlowLogs"])
 
 
 def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
     """The VPCs that some internet gateways are attached to."""
-    with translated("describe internet gateways"):
+    with translate_errors("describe internet gateways"):
         answer = session.client("ec2").describe_internet_gateways(InternetGatewayIds=list(gateways))
     return frozenset(
         str(attachment["VpcId"]) for gateway in answer["InternetGateways"] for attachment in gateway["Attachments"]
@@ -178,7 +178,7 @@ def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
 def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:
     """The route table of each of some subnets."""
     filters = [{"Name": "association.subnet-id", "Values": list(subnet_ids)}]
-    with translated("describe route tables"):
+    with translate_errors("describe route tables"):
         answer = session.client("ec2").describe_route_tables(Filters=filters)
     return {
         str(association["SubnetId"]): str(table["RouteTableId"])

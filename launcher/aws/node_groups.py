@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class TemplateState:
 
 def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:
     """The state of a node group."""
-    with translated(f"describe node group {name} of {cluster}"):
+    with translate_errors(f"describe node group {name} of {cluster}"):
         description = session.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
     sizes = description.get("scalingConfig", {})
     return NodeGroupState(
@@ -58,7 +58,7 @@ def _template(template: Mapping[str, Any]) -> tuple[str, str] | None:
 def describe_template(session: Session, template: tuple[str, str]) -> TemplateState:
     """A version of a launch template."""
     id_, version = template
-    with translated(f"describe launch template {id_}"):
+    with translate_errors(f"describe launch template {id_}"):
         answer = session.client("ec2").describe_launch_template_versions(LaunchTemplateId=id_, Versions=[version])
     data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
     reserved = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
@@ -81,7 +81,7 @@ def start(session: Session, cluster: str, name: str) -> bool:
     state = describe_group(session, cluster, name)
     if state.desired >= state.maximum:
         return False
-    with translated(f"start the nodes of {cluster}"):
+    with translate_errors(f"start the nodes of {cluster}"):
         session.client("eks").update_nodegroup_config(
             clusterName=cluster, nodegroupName=name, scalingConfig={"desiredSize": state.maximum}
         )

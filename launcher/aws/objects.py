@@ -10,7 +10,7 @@ from typing import Any
 from boto3.exceptions import Boto3Error
 
 from launcher.aws.calls import pages, unless_absent
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 from launcher.model.aws_results import StoredObject
 from launcher.model.errors import AwsError
 
@@ -58,7 +58,7 @@ class Objects:
 
         The objects that S3's console makes for folders do not count: their keys end with a slash, and they are empty.
         """
-        with translated(f"list {self.uri}"):
+        with translate_errors(f"list {self.uri}"):
             answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix)
         contents = answer.get("Contents", ())
         found = (content for content in contents if content["Size"] or not content["Key"].endswith("/"))
@@ -76,7 +76,7 @@ class Objects:
 
     def read(self, key: str, limit: int | None = None) -> bytes:
         """The content of a small object; of an object that others write, at most the first `limit` bytes."""
-        with translated(f"read {self.uri}/{key}"), self._body(key) as body:
+        with translate_errors(f"read {self.uri}/{key}"), self._body(key) as body:
             return bytes(body.read(limit))
 
     def blocks(self, key: str, take: Callable[[bytes], None], size: int = 1 << 20) -> None:
@@ -85,13 +85,13 @@ class Objects:
         Raises:
             AwsError: the object cannot be read to its end.
         """
-        with translated(f"read {self.uri}/{key}"), self._body(key) as body:
+        with translate_errors(f"read {self.uri}/{key}"), self._body(key) as body:
             for block in body.iter_chunks(size):
                 take(block)
 
     def put(self, key: str, data: bytes) -> None:
         """Write a small object in one request: completely or not at all."""
-        with translated(f"write {self.uri}/{key}"):
+        with translate_errors(f"write {self.uri}/{key}"):
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + key, Body=data)
 
     def send(self, path: Path, key: str, advance: Callable[[int], None] = lambda _: None) -> None:
@@ -102,7 +102,7 @@ class Objects:
         Raises:
             AwsError: the object does not exist afterwards.
         """
-        with translated(f"send {path.name} to {self.uri}/{key}"):
+        with translate_errors(f"send {path.name} to {self.uri}/{key}"):
             try:
                 self._client.upload_file(str(path), self.bucket, self.prefix + key, Callback=advance)
             except (Boto3Error, OSError) as problem:
@@ -117,7 +117,7 @@ class Objects:
         tags = {"TagSet": [{"Key": key, "Value": value}]}
 
         def tag_one(name: str) -> None:
-            with translated(f"tag {self.uri}/{name}"):
+            with translate_errors(f"tag {self.uri}/{name}"):
                 self._client.put_object_tagging(Bucket=self.bucket, Key=self.prefix + name, Tagging=tags)
 
         with ThreadPoolExecutor(_TAGGERS) as pool:
@@ -132,7 +132,7 @@ class Objects:
         ordered = sorted(keys)
         for start in range(0, len(ordered), DELETED_A_CALL):
             batch = [{"Key": self.prefix + key} for key in ordered[start : start + DELETED_A_CALL]]
-            with translated(f"delete below {self.uri}"):
+            with translate_errors(f"delete below {self.uri}"):
                 answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True})
             for failed in answer.get("Errors", ()):
                 raise AwsError(f"delete s3://{self.bucket}/{failed['Key']}: {failed['Code']}: {failed['Message']}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.aws.calls import items, unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.stages import Notify
 
@@ -60,7 +60,7 @@ class QueueState:
 
 def describe_cluster(session: Session, cluster: str) -> ClusterState:
     """A cluster by its name or id."""
-    with translated(f"describe PCS cluster {cluster}"):
+    with translate_errors(f"describe PCS cluster {cluster}"):
         description = session.client("pcs").get_cluster(clusterIdentifier=cluster)["cluster"]
     slurm = description.get("slurmConfiguration", {})
     return ClusterState(
@@ -109,7 +109,7 @@ def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
     """The queues of a cluster; empty if the cluster does not exist."""
     states = []
     for id_ in _ids(session, cluster, "queue"):
-        with translated(f"describe queue {id_} of PCS cluster {cluster}"):
+        with translate_errors(f"describe queue {id_} of PCS cluster {cluster}"):
             queue = session.client("pcs").get_queue(clusterIdentifier=cluster, queueIdentifier=id_)["queue"]
         ids = tuple(
             str(configuration["computeNodeGroupId"])
@@ -141,7 +141,7 @@ def scale(
         DeploymentFailedError: the group is not ACTIVE after the update, or still UPDATING after 20 minutes.
     """
     _await_update(session, cluster, group, pause)
-    with translated(f"scale node group {group} of PCS cluster {cluster}"):
+    with translate_errors(f"scale node group {group} of PCS cluster {cluster}"):
         session.client("pcs").update_compute_node_group(
             clusterIdentifier=cluster,
             computeNodeGroupIdentifier=group,
@@ -204,7 +204,7 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
             for id_ in remaining:
                 name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
                 try:
-                    with translated(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
+                    with translate_errors(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
                         getattr(session.client("pcs"), f"delete_{kind}")(clusterIdentifier=cluster, **{name: id_})
                 except AwsError as problem:
                     if error_code(problem) not in {*_ABSENT, "ConflictException"}:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 from launcher.model.errors import AwsError
 from launcher.model.money import Unpriced
 
@@ -44,7 +44,7 @@ def estimate_usages(
         AwsError: the credentials lack permission, a call failed, or the estimate is not finished in two minutes.
     """
     client = session.client("bcm-pricing-calculator")
-    with translated("make an estimate in AWS's pricing calculator"):
+    with translate_errors("make an estimate in AWS's pricing calculator"):
         identifier = client.create_workload_estimate(name=name[:64], rateType=RATE_TYPE)["id"]
     try:
         keys, estimates = _add_usages(client, identifier, account, usages)
@@ -57,7 +57,7 @@ def estimate_usages(
         )
         estimates |= {keys[estimate["id"]]: _answer(estimate) for estimate in listed if estimate.get("id") in keys}
     finally:
-        with translated("delete the estimate in AWS's pricing calculator"):
+        with translate_errors("delete the estimate in AWS's pricing calculator"):
             client.delete_workload_estimate(identifier=identifier)
     return {usage.key: estimates.get(usage.key, Unpriced(reason="AWS gave no answer for it")) for usage in usages}
 
@@ -68,7 +68,7 @@ def _add_usages(
     keys: dict[str, str] = {}
     refused: dict[str, Decimal | Unpriced] = {}
     for start in range(0, len(usages), A_CALL):
-        with translated("fill the estimate in AWS's pricing calculator"):
+        with translate_errors("fill the estimate in AWS's pricing calculator"):
             answer = client.batch_create_workload_estimate_usage(
                 workloadEstimateId=identifier,
                 usage=[_usage_entry(usage, account) for usage in usages[start : start + A_CALL]],
@@ -94,7 +94,7 @@ def _usage_entry(usage: Usage, account: str) -> dict[str, Any]:
 def _wait_for_estimate(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
     subject = "look at the estimate of AWS's pricing calculator"
     for _ in range(MAX_WAITS):
-        with translated(subject):
+        with translate_errors(subject):
             state = client.get_workload_estimate(identifier=identifier)
         if state.get("status") != UPDATING:
             if state.get("failureMessage"):

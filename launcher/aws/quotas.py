@@ -39,7 +39,7 @@ def quotas(session: Session, service: str) -> tuple[Quota, ...]:
     return tuple(_quota(quota, service) for quota in by_code.values() if "Value" in quota)
 
 
-def used(session: Session, quota: Quota, now: datetime) -> float | None:
+def usage(session: Session, quota: Quota, now: datetime) -> float | None:
     """The usage of a quota as last reported to CloudWatch; None if AWS does not report it."""
     if quota.metric is None:
         return None

@@ -5,12 +5,12 @@ from urllib.parse import unquote
 
 from launcher.agent import safe_json
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 def role(session: Session, name: str) -> tuple[str | None, frozenset[str]]:
     """The ARN of a role's permissions boundary, and the services that may assume the role."""
-    with translated(f"describe role {name}"):
+    with translate_errors(f"describe role {name}"):
         description = session.client("iam").get_role(RoleName=name)["Role"]
     trusted = [
         statement.get("Principal", {}).get("Service", [])
@@ -29,7 +29,7 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
     """
     client = session.client("iam")
     own = attached_policies(session, name)
-    with translated(f"list policies of role {name}"):
+    with translate_errors(f"list policies of role {name}"):
         inline_names = client.list_role_policies(RoleName=name)["PolicyNames"]
         inline = [
             client.get_role_policy(RoleName=name, PolicyName=policy_name)["PolicyDocument"]
@@ -55,7 +55,7 @@ def attached_policies(session: Session, name: str) -> tuple[str, ...]:
 def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
     """The statements of a managed policy's default version."""
     client = session.client("iam")
-    with translated(f"describe policy {arn}"):
+    with translate_errors(f"describe policy {arn}"):
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         document = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
     return tuple(_parse_document(document)["Statement"])
@@ -63,5 +63,5 @@ def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
 
 def _parse_document(document: Any) -> dict[str, Any]:
     """A policy document, which botocore returns parsed or as IAM sent it."""
-    with translated("read a policy document"):
+    with translate_errors("read a policy document"):
         return dict(safe_json.loads(unquote(document)) if isinstance(document, str) else document)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class RuleState:
 def describe(session: Session, name: str) -> RuleState:
     """The state of a rule of the default bus."""
     client = session.client("events")
-    with translated(f"describe rule {name}"):
+    with translate_errors(f"describe rule {name}"):
         description = client.describe_rule(Name=name)
         targets = client.list_targets_by_rule(Rule=name)["Targets"]
         pattern = safe_json.loads(description.get("EventPattern") or "{}")

@@ -77,7 +77,7 @@ class Session:
         if service not in self.clients:
             known = self.environment
             endpoint = own_endpoint(known, service)
-            with translated(service):
+            with translate_errors(service):
                 session = boto_session(known, self.region)
                 self.clients[service] = session.client(
                     service,
@@ -128,7 +128,7 @@ def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
 
 
 @contextmanager
-def translated(subject: str) -> Iterator[None]:
+def translate_errors(subject: str) -> Iterator[None]:
     """Translate the errors of a call into Slipway's errors, which name the subject of the request.
 
     Raises:

@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.aws.calls import unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.aws_results import Invocation
 from launcher.model.errors import AwsError
 
@@ -16,14 +16,14 @@ DELIVERY_S = 120
 
 def document(session: Session, name: str) -> dict[str, Any]:
     """The content of a document."""
-    with translated(f"read the document {name}"):
+    with translate_errors(f"read the document {name}"):
         answer = session.client("ssm").get_document(Name=name, DocumentFormat="JSON")
         return dict(safe_json.loads(answer["Content"]))
 
 
 def parameter(session: Session, name: str) -> str:
     """The value of a parameter."""
-    with translated(f"read the parameter {name}"):
+    with translate_errors(f"read the parameter {name}"):
         return str(session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
 
@@ -40,7 +40,7 @@ class InstanceCommands:
         `timeout_s` counts from the start of the script.
         """
         try:
-            with translated(f"send a command to {self.instance}"):
+            with translate_errors(f"send a command to {self.instance}"):
                 answer = self.session.client("ssm").send_command(
                     InstanceIds=[self.instance],
                     DocumentName=DOCUMENT,

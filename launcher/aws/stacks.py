@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from launcher.aws.calls import failed_with, items, pages
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 from launcher.model.errors import AwsError, DeploymentFailedError
 
 POLL_S = 5.0
@@ -72,7 +72,7 @@ def wait(seconds: float) -> None:
 
 def describe(session: Session, name: str) -> StackState:
     """The state of a stack by its name or id."""
-    with translated(f"describe stack {name}"):
+    with translate_errors(f"describe stack {name}"):
         return _state(session.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0])
 
 
@@ -140,7 +140,7 @@ def template(session: Session, name: str) -> dict[str, Any]:
     Raises:
         AwsError: the stack does not exist, its template is no JSON object, or the call failed.
     """
-    with translated(f"read the template of stack {name}"):
+    with translate_errors(f"read the template of stack {name}"):
         answer = session.client("cloudformation").get_template(StackName=name, TemplateStage="Original")
     body = answer["TemplateBody"]
     if not isinstance(body, dict):
@@ -167,7 +167,7 @@ def importers(session: Session, export: str) -> frozenset[str]:
 
 def unprotect(session: Session, stack: StackState) -> None:
     """Disable the termination protection of a stack."""
-    with translated(f"turn off the termination protection of {stack.name}"):
+    with translate_errors(f"turn off the termination protection of {stack.name}"):
         session.client("cloudformation").update_termination_protection(
             EnableTerminationProtection=False, StackName=stack.name
         )
@@ -188,7 +188,7 @@ def remove(
     """
     last_seen = _last_event_id(session, stack)
     if stack.status != BEING_REMOVED:
-        with translated(f"remove stack {stack.name}"):
+        with translate_errors(f"remove stack {stack.name}"):
             session.client("cloudformation").delete_stack(StackName=stack.id)
     failed: list[dict[str, Any]] = []
     idle = 0

@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.aws.calls import items
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class TopicState:
 def describe(session: Session, arn: str) -> TopicState:
     """The state of a topic."""
     client, subject = session.client("sns"), f"describe topic {arn}"
-    with translated(subject):
+    with translate_errors(subject):
         attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]
         subscriptions = items(client.list_subscriptions_by_topic, subject, "Subscriptions", TopicArn=arn)
         statements = tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", []))

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.aws.api_shape import complaints
 from launcher.aws.calls import items, unless_absent
-from launcher.aws.session import Session, error_code, translated
+from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 from launcher.model.tags import CLUSTER_TAG, RUN_TAG
 from launcher.model.training_job import LOG_GROUP
@@ -32,7 +32,7 @@ def create(session: Session, request: Mapping[str, Any]) -> None:
     Raises:
         AwsError: SageMaker refuses the job; `error_code` gives the reason.
     """
-    with translated(f"create training job {request['TrainingJobName']}"):
+    with translate_errors(f"create training job {request['TrainingJobName']}"):
         session.client("sagemaker").create_training_job(**request)
 
 
@@ -64,7 +64,7 @@ def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
 def stop(session: Session, name: str) -> bool:
     """Stop a training job: SIGTERM, and SIGKILL 120 seconds later. False if the job has already ended."""
     try:
-        with translated(f"stop training job {name}"):
+        with translate_errors(f"stop training job {name}"):
             session.client("sagemaker").stop_training_job(TrainingJobName=name)
     except AwsError as problem:
         if error_code(problem) in _NOT_STOPPABLE:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from launcher.aws.session import Session, translated
+from launcher.aws.session import Session, translate_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class TrainingPlanState:
 
 def describe_training_plan(session: Session, arn: str) -> TrainingPlanState:
     """The state of a training plan."""
-    with translated(f"describe training plan {arn}"):
+    with translate_errors(f"describe training plan {arn}"):
         description = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
     parts = description.get("ReservedCapacitySummaries", ())
     fee = description.get("UpfrontFee")

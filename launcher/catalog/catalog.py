@@ -248,7 +248,7 @@ class Catalog:
             self._bands[place] = None if newest is None else self._of_rows[newest]
         return self._bands[place]
 
-    def reserved(
+    def reserved_rate(
         self, instance_type: str, region: str, offering_class: OfferingClass, term_years: int, payment: Payment
     ) -> Price | Unpriced:
         """The effective hourly rate of a Reserved Instance, its upfront payment spread over the term (1 or 3 years)."""
@@ -337,7 +337,7 @@ class Catalog:
     def _price(self, key: Key) -> Price | Unpriced:
         row = self.selector.row(key)
         if row is None:
-            unverified = self.selector.unverified(key)
+            unverified = self.selector.unverified_row(key)
             return Unpriced(
                 reason=self._absence(key),
                 unverified=price_of(unverified, unverified.usd, self.store) if unverified else None,

@@ -100,7 +100,7 @@ class RowSelector:
         sold_locally = not same and not key.zone and key.kind == CAPACITY_BLOCK
         return every if sold_locally else same
 
-    def unverified(self, key: Key) -> Row | None:
+    def unverified_row(self, key: Key) -> Row | None:
         """The newest row that may be shown next to a price but is none."""
         return newest_unverified(self.rows(key), usd_of, self.until)
 

@@ -35,7 +35,7 @@ class SpotProcess:
         """The type's long-run spot price as a share of on demand; that of all types where it has no row."""
         return self.shares.get(instance_type, self.share)
 
-    def kept(self, days: float) -> float:
+    def remaining_share(self, days: float) -> float:
         """The share of a price's distance from the long run that is left after some days, in logarithms."""
         return math.exp(-math.log(2.0) * max(0.0, days) / self.half_life_days)
 

@@ -67,7 +67,7 @@ class Assembly:
                 hint="run the command again; change the stacks through the plan file",
             )
 
-    def copied(self, folder: Path) -> "Assembly":
+    def copy_to(self, folder: Path) -> "Assembly":
         """The assembly in another, private folder: the CLI reads its files until the last stack is deployed.
 
         Raises:
@@ -90,7 +90,7 @@ class Assembly:
     def _assets(self) -> list[Path]:
         return sorted(self.folder.glob("*.assets.json"))
 
-    def completed(self, files: Mapping[str, bytes]) -> "Assembly":
+    def add_files(self, files: Mapping[str, bytes]) -> "Assembly":
         """The assembly with files that it names by their digests and that did not exist before.
 
         Raises:
@@ -286,7 +286,7 @@ def deploy(
         )
     with TemporaryDirectory(prefix="slipway-assembly-") as place:
         written = Path(place) / outputs.name
-        done = cdk.deploy_assembly(assembly.copied(Path(place) / "cdk.out"), written, on_line, inputs)
+        done = cdk.deploy_assembly(assembly.copy_to(Path(place) / "cdk.out"), written, on_line, inputs)
         if written.is_file():
             # The CLI may be killed while it writes: the run folder has a whole file or none.
             copy = shutil.copyfile(written, outputs.with_name(f".{outputs.name}"))

@@ -23,7 +23,7 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
     Raises:
         ImpossibleError: the assembly was changed after its synthesis.
     """
-    copy = assembly.copied(folder)
+    copy = assembly.copy_to(folder)
     for path in copy.templates.values():
         old = path.read_bytes()
         if not any(

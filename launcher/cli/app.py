@@ -183,7 +183,7 @@ def _complete() -> NoReturn:
     # Typer would have rich wrap what an option does, and a shell takes the second line for another word.
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:
-        command = get_command(_command_line(completion.typed(os.environ)))
+        command = get_command(_command_line(completion.typed_words(os.environ)))
         lighten(command)
         # Typer answers and leaves.
         command(args=[], standalone_mode=False)

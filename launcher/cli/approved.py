@@ -11,7 +11,7 @@ from launcher.cli.console import Console
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import SHORT_ID
 from launcher.records.approval import AGAIN, Action, Approval, claim, find_approval
-from launcher.workflow.quote.approval import limited, refuse_other_quote, refuse_second, usable
+from launcher.workflow.quote.approval import limit_options, refuse_other_quote, refuse_second, usable
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.price import NoSuchCandidateError
 
@@ -97,7 +97,7 @@ def answers(
     return Answers(
         person=approved,
         second=approved.approve_second,
-        price_options=limited(asked, approval),
+        price_options=limit_options(asked, approval),
         selection=approval.digest,
         exact=True,
     )

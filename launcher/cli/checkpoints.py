@@ -72,18 +72,18 @@ def verify(
 ) -> None:
     """Read a checkpoint completely and verify each file's SHA-256 (PyTorch DCP: the sizes)."""
     from launcher.answers.checkpoints import verified_lines, verify_document
-    from launcher.workflow.run.checkpoints import chosen, survey
-    from launcher.workflow.run.checkpoints_transfer import damaged
+    from launcher.workflow.run.checkpoints import choose_checkpoint, survey
+    from launcher.workflow.run.checkpoints_transfer import damaged_files
 
     if everything and step is not None:
         raise UnreadableInputError("--step and --all exclude each other", hint="use one of them")
     store = store_of(source, region, sandbox=sandbox)
     checkpoints = survey(store)
-    selected = checkpoints if everything else (chosen(checkpoints, step),)
+    selected = checkpoints if everything else (choose_checkpoint(checkpoints, step),)
     read = []
     for checkpoint in selected:
         with progress_bar(f"step {checkpoint.step}", sum(file.bytes for file in checkpoint.files)) as advance:
-            wrong = damaged(store, checkpoint, advance)
+            wrong = damaged_files(store, checkpoint, advance)
         read.append((checkpoint, tuple(wrong)))
         if not json:
             output.result(verified_lines(checkpoint, wrong))
@@ -162,7 +162,7 @@ def restore(
     """Download a checkpoint and verify each file's hash. The folder appears complete or not at all."""
     from launcher.answers.checkpoints import restore_document, size_text
     from launcher.workflow.run import checkpoints_transfer
-    from launcher.workflow.run.checkpoints import chosen, survey
+    from launcher.workflow.run.checkpoints import choose_checkpoint, survey
     from launcher.workflow.run.earlier_step import begin_at, begin_text
 
     if for_next_launch and (step is None or json):
@@ -176,7 +176,7 @@ def restore(
         output.result([f"  {begin_text(*begun, what='the next job')}"])
         return
     checkpoints = survey(store)
-    checkpoint = chosen(checkpoints, step)
+    checkpoint = choose_checkpoint(checkpoints, step)
     older = next((one.step for one in checkpoints if one.in_the_running and one.step < checkpoint.step), None)
     files = entries_for(checkpoint.files, node)
     size = sum(file.bytes for file in files)

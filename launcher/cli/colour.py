@@ -26,12 +26,12 @@ def is_colored(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def painted(line: str, stream: TextIO) -> str:
+def paint(line: str, stream: TextIO) -> str:
     """A line as a stream shows it."""
     return "".join(_pieces(line)) if is_colored(stream) else line
 
 
-def dimmed(line: str, stream: TextIO) -> str:
+def dim(line: str, stream: TextIO) -> str:
     """A line of less weight, as a stream shows it."""
     return f"{DIM}{line}{RESET}" if is_colored(stream) else line
 

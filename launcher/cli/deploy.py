@@ -77,9 +77,9 @@ def _print_outputs(quoted: "Quote", done: Mapping[str, Mapping[str, str]], *, sa
         ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
         output.result(["", "  access", *(f"    {label}: {command}" for label, command in ways)])
     if sandbox:
-        from launcher.emulation import attached
+        from launcher.emulation import find_sandbox
 
-        stays = attached(os.environ, quoted.plan.place.region) is not None
+        stays = find_sandbox(os.environ, quoted.plan.place.region) is not None
         next_step = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _SANDBOX_ENDED
         output.say("", f"  {next_step}")
     elif "EndpointName" in shown:

@@ -53,10 +53,10 @@ def ask_once(
 ) -> None:
     """Check that an endpoint runs the deployed configuration, and send it one real request."""
     from launcher.answers.endpoint import answer_document, answer_page
-    from launcher.workflow.cluster.endpoint import asker, probe, served
+    from launcher.workflow.cluster.endpoint import asker, probe, served_endpoint
 
     session = _session(name, region, sandbox=sandbox)
-    endpoint = served(name, session)
+    endpoint = served_endpoint(name, session)
     state, reply = probe(endpoint, session, asker(endpoint, session, most_tokens=tokens, timeout_s=timeout))
     if json:
         output.document(answer_document(endpoint, state, reply))
@@ -86,17 +86,17 @@ def load(
     from launcher.answers.endpoint import load_line, load_page, step_line
     from launcher.model.endpoint import EndpointMode
     from launcher.records.load_documents import load_document
-    from launcher.workflow.cluster.endpoint import served
+    from launcher.workflow.cluster.endpoint import served_endpoint
     from launcher.workflow.run.endpoint_load import load as run
-    from launcher.workflow.run.endpoint_load import loader, planned
+    from launcher.workflow.run.endpoint_load import loader, plan_load
 
     session = _session(name, region, sandbox=sandbox)
-    endpoint = served(name, session)
+    endpoint = served_endpoint(name, session)
     if endpoint.mode is EndpointMode.ASYNCHRONOUS:
         message = f"{name} reads its requests from a queue: parallel requests do not change its speed"
         raise ImpossibleError(message, hint=f"slipway endpoint test {name} sends one request")
     root = Path.cwd()
-    load_plan = planned(endpoint, session, root, tokens=tokens)
+    load_plan = plan_load(endpoint, session, root, tokens=tokens)
     output.say(load_line(load_plan.input_tokens, load_plan.output_tokens, load_plan.setting))
     done = run(
         endpoint,
@@ -117,9 +117,9 @@ def load(
 
 def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = False) -> None:
     """Print the base URL for OpenAI clients."""
-    from launcher.workflow.cluster.endpoint import served
+    from launcher.workflow.cluster.endpoint import served_endpoint
 
-    endpoint = served(name, _session(name, region, sandbox=sandbox))
+    endpoint = served_endpoint(name, _session(name, region, sandbox=sandbox))
     if endpoint.base_url is None:
         raise ImpossibleError(
             f"{name} has no chat API: OpenAI clients only support chat", hint=f"slipway endpoint test {name}"

@@ -25,9 +25,9 @@ def execute(
 
     Without a running job the command runs on a node of the cluster, as slipway ssh enters one.
     """
-    from launcher.workflow.run.on_nodes import chosen, nodes_of
+    from launcher.workflow.run.on_nodes import choose_node, nodes_of
 
     name = options.plan_name(run)
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
-        code = nodes.run(chosen(nodes, node), command)
+        code = nodes.run(choose_node(nodes, node), command)
     raise typer.Exit(code)

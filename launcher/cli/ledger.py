@@ -79,11 +79,11 @@ def ledger(
 
 
 def _read_ledger() -> Ledger:
-    from launcher.workflow.history.ledger import merged
+    from launcher.workflow.history.ledger import merge_ledgers
 
     stores = options.fetched_stores()
     if stores is not None:
-        return merged({uri: _ledger_in(root, copied=True) for uri, root in stores.items()})
+        return merge_ledgers({uri: _ledger_in(root, copied=True) for uri, root in stores.items()})
     local_ledger = _ledger_in(Path.cwd())
     if not os.environ.get("SLIPWAY_LEDGER"):
         return local_ledger

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from launcher.answers.lines import bar
-from launcher.cli.colour import dimmed
+from launcher.cli.colour import dim
 from launcher.model.stages import Notify, Part, Stage, Text
 from launcher.model.units import clock
 from launcher.model.visible_text import visible
@@ -63,7 +63,7 @@ class Screen:
             if len(self._stages) == 1:
                 self._over = threading.Event()
                 threading.Thread(target=self._beat, args=(self._over,), daemon=True, name="progress").start()
-            self.changed()
+            self.redraw()
 
     def remove(self, stage: "LiveStage") -> None:
         """A stage is over."""
@@ -73,9 +73,9 @@ class Screen:
             self._stages.remove(stage)
             if not self._stages:
                 self._over.set()
-            self.changed()
+            self.redraw()
 
-    def changed(self) -> None:
+    def redraw(self) -> None:
         """Redraw the lines."""
         with self._lock:
             self._erase()
@@ -88,7 +88,7 @@ class Screen:
                 if over.is_set():
                     return
                 if self.drawing:
-                    self.changed()
+                    self.redraw()
                 elif time.monotonic() - self._printed_at >= HEARTBEATS_S[0]:
                     self._stages[-1].heartbeat()
 
@@ -104,7 +104,7 @@ class Screen:
         size = shutil.get_terminal_size()
         lines = [line for stage in self._stages for line in stage.lines()][: max(1, size.lines - _LEFT_FREE)]
         # A line as wide as the terminal may take two of its rows, and then more is erased than was drawn.
-        sys.stderr.write("".join(f"{dimmed(visible(line)[: size.columns - 1], sys.stderr)}\n" for line in lines))
+        sys.stderr.write("".join(f"{dim(visible(line)[: size.columns - 1], sys.stderr)}\n" for line in lines))
         sys.stderr.flush()
         self._drawn = len(lines)
 
@@ -140,7 +140,7 @@ class LiveStage(Stage):
     def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
         """Show how far it is."""
         self.summary, self.share, self.parts = progress, share, parts
-        SCREEN.changed()
+        SCREEN.redraw()
 
     def detail(self, text: str) -> None:
         """Report a part that has finished, if `details` is set."""

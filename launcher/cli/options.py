@@ -319,9 +319,9 @@ def environment(*, sandbox: bool) -> dict[str, str]:
     """
     if not sandbox:
         return dict(os.environ)
-    from launcher.emulation import attached
+    from launcher.emulation import find_sandbox
 
-    running = attached(os.environ, region_of(os.environ))
+    running = find_sandbox(os.environ, region_of(os.environ))
     if running is None:
         from launcher.emulation import all_running, used_in
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar
 
 import typer
 
-from launcher.answers.lines import finding_line, wrapped
-from launcher.cli.colour import painted
+from launcher.answers.lines import finding_line, wrap_line
+from launcher.cli.colour import paint
 from launcher.cli.live import SCREEN, LiveNotifier
 from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.stages import Stage
@@ -58,7 +58,7 @@ def result(lines: Iterable[str], *, keep: str = "\t") -> None:
     """Print the result of a command; `keep` are characters of Slipway's own that nobody sees."""
     with SCREEN.aside(), _read_by_somebody():
         for line in lines:
-            typer.echo(painted(output_line(line, keep=keep), sys.stdout))
+            typer.echo(paint(output_line(line, keep=keep), sys.stdout))
 
 
 def job_output(pieces: Iterable[tuple[str, bool]]) -> None:
@@ -66,12 +66,12 @@ def job_output(pieces: Iterable[tuple[str, bool]]) -> None:
 
     `pieces` are texts, and whether a line ends with each of them.
     """
-    from launcher.cli.terminal_text import shown
+    from launcher.cli.terminal_text import plain_text
 
     steered, ended = sys.stdout.isatty(), True
     with SCREEN.aside(), _read_by_somebody():
         for text, ended in pieces:
-            typer.echo(shown(text) if steered else text, nl=ended)
+            typer.echo(plain_text(text) if steered else text, nl=ended)
         if not ended:
             typer.echo()
 
@@ -133,7 +133,7 @@ def _print_paged(lines: Sequence[str]) -> None:
 
     # As git has it: what fits is not waited for, colours come through, the screen stays.
     os.environ.setdefault("LESS", "FRX")
-    pager("\n".join(painted(output_line(line), sys.stdout) for line in lines) + "\n")
+    pager("\n".join(paint(output_line(line), sys.stdout) for line in lines) + "\n")
 
 
 def terminal_width() -> int:
@@ -196,10 +196,10 @@ def say(*lines: str) -> None:
         shown = [
             piece
             for line in shown
-            for piece in ([line] if len(line) <= width or line.startswith(NEXT) else wrapped(line, width))
+            for piece in ([line] if len(line) <= width or line.startswith(NEXT) else wrap_line(line, width))
         ]
     with SCREEN.aside():
-        typer.echo(painted("\n".join(shown), sys.stderr), err=True)
+        typer.echo(paint("\n".join(shown), sys.stderr), err=True)
 
 
 def talking() -> LiveNotifier:

@@ -31,7 +31,7 @@ def render(
 ) -> None:
     """Write the files that a plan would deploy and submit. Executes nothing."""
     from launcher.records.run_folder import write_bundle
-    from launcher.workflow.deploy.render import render_any, shown
+    from launcher.workflow.deploy.render import render_any, show_bundle
     from launcher.workflow.quote.price import pick, price
 
     priced = price(
@@ -40,7 +40,7 @@ def render(
         options.price_options(region=region, prices_as_of=prices_as_of, picked=selection),
     )
     _, quoted = pick(priced, selection)
-    bundle = shown(render_any(quoted, priced.catalog), quoted.plan)
+    bundle = show_bundle(render_any(quoted, priced.catalog), quoted.plan)
     strange = _others(folder, {rendered_file.path.partition("/")[0] for rendered_file in bundle.files})
     if strange:
         others = ", ".join(strange[:SHOWN]) + (f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else "")

@@ -140,12 +140,12 @@ def _none_document() -> None:
 def _document(recorded: "RunningSandbox") -> None:
     from launcher.answers.sandbox import ClusterObject, SandboxDocument, StackObject
     from launcher.records.codec import as_json
-    from launcher.records.document import filled
+    from launcher.records.document import fill_record
 
     sandbox, stacks, clusters = _inside(recorded)
     output.document(
         as_json(
-            filled(
+            fill_record(
                 SandboxDocument,
                 recorded,
                 endpoint=sandbox.endpoint,

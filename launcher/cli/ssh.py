@@ -26,11 +26,11 @@ def ssh(
     Without a running job the shell is on a node of the cluster: with Slurm as a job of its own on an idle node, over
     ssh from the head node on any other, and on Kubernetes in a pod with the plan's image, removed afterwards.
     """
-    from launcher.workflow.run.on_nodes import chosen, nodes_of
+    from launcher.workflow.run.on_nodes import choose_node, nodes_of
 
     name = options.plan_name(run)
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
-        place = chosen(nodes, node if node is not None else by_option)
+        place = choose_node(nodes, node if node is not None else by_option)
         others = f", node {nodes.names.index(place)} of 0 to {len(nodes.names) - 1}" if len(nodes.names) > 1 else ""
         output.say(f"  on {place}{others}; exit leaves a job running")
         code = nodes.shell(place)

@@ -51,10 +51,10 @@ def _plain(data: bytes) -> bytes:
     return re.sub(rb"\x1b(?!\[[0-9;:]*m)", b"", shown)
 
 
-def shown(text: str) -> str:
+def plain_text(text: str) -> str:
     r"""A whole text without what steers a terminal.
 
-    >>> shown("\x1b]0;title\x07loss \x1b[31m2.5\x1b[0m\x1b]52;c;cm0gLXJm\x1b\\\x1b[2J\x9b2J")
+    >>> plain_text("\x1b]0;title\x07loss \x1b[31m2.5\x1b[0m\x1b]52;c;cm0gLXJm\x1b\\\x1b[2J\x9b2J")
     'loss \x1b[31m2.5\x1b[0m2J'
     """
     return _plain(text.encode(errors="replace")).decode(errors="replace")

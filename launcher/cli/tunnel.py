@@ -32,11 +32,11 @@ def tunnel(
     ] = None,
 ) -> None:
     """Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Listens on localhost only."""
-    from launcher.workflow.run.on_nodes import TENSORBOARD_PORT, chosen, nodes_of, tensorboard_folder
+    from launcher.workflow.run.on_nodes import TENSORBOARD_PORT, choose_node, nodes_of, tensorboard_folder
 
     name = options.plan_name(run)
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
-        place = chosen(nodes, node)
+        place = choose_node(nodes, node)
         if port is None:
             folder = tensorboard_folder(nodes, place)
             if folder is None:

@@ -79,7 +79,7 @@ def _check(tool: Tool, arguments: Mapping[str, Any]) -> None:
         raise UnreadableInputError("; ".join(texts)[:1000], hint=allowed)
 
 
-def described(tool: Tool) -> types.Tool:
+def tool_type(tool: Tool) -> types.Tool:
     """A tool as the client sees it."""
     hints = types.ToolAnnotations(
         read_only_hint=not tool.acts, destructive_hint=tool.acts, open_world_hint=tool.calls_aws
@@ -113,7 +113,7 @@ async def _serve(slipway: SlipwayServer, version: str) -> None:
     async def list_tools(
         _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(tool) for tool in TOOLS.values()])
+        return types.ListToolsResult(tools=[tool_type(tool) for tool in TOOLS.values()])
 
     async def call_tool(
         _context: ServerRequestContext[Any], params: types.CallToolRequestParams

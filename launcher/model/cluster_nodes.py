@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.record import record
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, duration_text
 
 
 class NodeUse(StrEnum):
@@ -102,7 +102,7 @@ class NodeFacts:
         if self.unsaved_s is None:
             return f"{began}; the work since then is lost"
         lost = self._dollars(self.job_usd_per_hour, self.unsaved_s)
-        return f"{began}: the last {spoken(self.unsaved_s)} are lost{lost}"
+        return f"{began}: the last {duration_text(self.unsaved_s)} are lost{lost}"
 
     @property
     def saves(self) -> str:

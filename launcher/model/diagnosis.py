@@ -57,7 +57,7 @@ def advice(name: str, asked: str, got: str, fix: str) -> Check:
     return Check(name=name, result=Outcome.ADVICE, asked=asked, got=got, fix=fix)
 
 
-def failed(name: str, asked: str, got: str, fix: str = "") -> Check:
+def failed_check(name: str, asked: str, got: str, fix: str = "") -> Check:
     """A check that found a reason why a launch would fail."""
     return Check(name=name, result=Outcome.FAILED, asked=asked, got=got, fix=fix)
 

@@ -73,10 +73,10 @@ class Range:
             message = f"range out of order: {self.low} {self.mid} {self.high}"
             raise ValueError(message)
 
-    def scaled(self, factor: float) -> "Range":
+    def scale(self, factor: float) -> "Range":
         """The range times a non-negative factor.
 
-        >>> Range(low=1.0, mid=2.0, high=4.0).scaled(2.0)
+        >>> Range(low=1.0, mid=2.0, high=4.0).scale(2.0)
         Range(low=2.0, mid=4.0, high=8.0)
         """
         return Range(low=self.low * factor, mid=self.mid * factor, high=self.high * factor)

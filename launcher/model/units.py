@@ -45,10 +45,10 @@ def number_of(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun}" if number == int(number) else f"{number:,g} {noun}"
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Seconds below two minutes, minutes below two hours, then hours to the tenth.
 
-    >>> [spoken(each) for each in (0.26, 36.4, 3103, 7200, 5e6)]
+    >>> [duration_text(each) for each in (0.26, 36.4, 3103, 7200, 5e6)]
     ['0.3 s', '36 s', '52 min', '2 h', '1,388.9 h']
     """
     if seconds < 1:

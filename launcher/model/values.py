@@ -79,20 +79,20 @@ class ScalarReader:
         self.findings.append(error(code, path, message, hint))
         return FAILED
 
-    def written(self, path: str, value: object) -> str | None:  # noqa: ARG002 - for readers of files
+    def source_text(self, path: str, value: object) -> str | None:  # noqa: ARG002 - for readers of files
         """The text of a value as its file has it; None if it is unknown, or no single value without quotes."""
         return None
 
-    def shown(self, value: object, path: str) -> str:
+    def show_value(self, value: object, path: str) -> str:
         """A value as a message shows it: a number, date or on/off word in the text of its file."""
-        text = None if isinstance(value, str | list | dict) else self.written(path, value)
+        text = None if isinstance(value, str | list | dict) else self.source_text(path, value)
         if text == "":
             return "nothing"
         return describe(value) if text is None else cut_line(text)
 
     def wrong(self, path: str, value: object, expected: str, hint: str = "") -> object:
         """Add a finding on a value of the wrong type or form."""
-        return self.refuse("wrong-type", path, f"must be {expected}, got {self.shown(value, path)}", hint)
+        return self.refuse("wrong-type", path, f"must be {expected}, got {self.show_value(value, path)}", hint)
 
     def scalar(self, kind: kinds.Kind, data: object, path: str) -> object:
         """Read a value of a kind that contains no other kind."""
@@ -116,7 +116,7 @@ class ScalarReader:
         if kind.hidden and not (isinstance(data, str) and re.fullmatch(kind.pattern or ".*", data)):
             return self.refuse("wrong-type", path, f"must be {kind.form}; the value is not shown", _STORE)
         if not isinstance(data, str):
-            text = self.written(path, data)
+            text = self.source_text(path, data)
             single = isinstance(data, int | float | date) and (text is not None or isinstance(data, int | float))
             quoted = str(data if text is None else text)
             fits = single and (kind.pattern is None or re.fullmatch(kind.pattern, quoted))
@@ -137,7 +137,7 @@ class ScalarReader:
         return self.refuse(
             "not-allowed",
             path,
-            f"must be one of {', '.join(allowed)}, got {self.shown(data, path)}",
+            f"must be one of {', '.join(allowed)}, got {self.show_value(data, path)}",
             nearest_name(data, allowed) if isinstance(data, str) else "",
         )
 
@@ -149,7 +149,7 @@ class ScalarReader:
             return self.wrong(path, data, "an ISO 8601 time such as 2026-12-01T11:30:00Z")
         if moment.year not in YEARS:
             return self.refuse(
-                OUT_OF_RANGE, path, f"must lie in {YEARS.start} to {YEARS.stop - 1}, got {self.shown(data, path)}"
+                OUT_OF_RANGE, path, f"must lie in {YEARS.start} to {YEARS.stop - 1}, got {self.show_value(data, path)}"
             )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -162,9 +162,9 @@ class ScalarReader:
         if self._is_other_number(data, path):
             return FAILED
         if kind.minimum == kind.maximum != data:
-            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {self.shown(data, path)}")
+            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {self.show_value(data, path)}")
         shown = self._number_shown(data, data, path)
-        return self.bounded(data, kind.minimum, None, kind.maximum, shown, path)
+        return self.check_bounds(data, kind.minimum, None, kind.maximum, shown, path)
 
     def number(self, kind: kinds.Number, data: object, path: str) -> object:
         """A finite number within its bounds."""
@@ -174,16 +174,16 @@ class ScalarReader:
         if self._is_other_number(data, path):
             return FAILED
         shown = self._number_shown(data, number, path)
-        return self.bounded(number, kind.minimum, kind.above, kind.maximum, shown, path, unit=kind.unit)
+        return self.check_bounds(number, kind.minimum, kind.above, kind.maximum, shown, path, unit=kind.unit)
 
     def _number_shown(self, data: object, number: float, path: str) -> str:
         """A number as its file has it; with its thousands separated where that is its digits."""
-        text = data if isinstance(data, str) else self.written(path, data)
+        text = data if isinstance(data, str) else self.source_text(path, data)
         return f"{number:,.12g}" if text is None or text == f"{number:.12g}" else text
 
     def _is_other_number(self, data: object, path: str) -> bool:
         """Whether YAML 1.1 read a number in base 8 or 60, such as 017 or 12:30; then that is a finding."""
-        text = self.written(path, data)
+        text = self.source_text(path, data)
         if text is None or not _OTHER_BASES.fullmatch(text):
             return False
         base = 60 if ":" in text else 8
@@ -193,7 +193,7 @@ class ScalarReader:
         self.wrong(path, data, "a number in decimal digits", hint)
         return True
 
-    def bounded(  # noqa: PLR0917 - a number has as many bounds
+    def check_bounds(  # noqa: PLR0917 - a number has as many bounds
         self,
         data: float,
         low: float | None,
@@ -230,9 +230,9 @@ class ScalarReader:
             return FAILED
         if amount.is_finite() and amount and not SMALLEST_USD <= abs(amount) <= LARGEST_USD:
             allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
-            return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {self.shown(data, path)}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {self.show_value(data, path)}")
         if not amount.is_finite() or amount < kind.minimum:
-            got = self.shown(data, path)
+            got = self.show_value(data, path)
             return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {got}")
         return amount
 

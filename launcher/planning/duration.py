@@ -376,7 +376,7 @@ def numbers(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Traini
     expected_low = max(expected_mid * math.exp(-faster), steady.low)
     expected_high = max(expected_mid * math.exp(slower), steady.high)
     compiled = facts.constants["neuron_compile_minutes"] if shape.accelerator.family == "neuron" else None
-    first = compiled.range.scaled(1.0 / MINUTE_S) if compiled else Range(low=0.0, mid=0.0, high=0.0)
+    first = compiled.range.scale(1.0 / MINUTE_S) if compiled else Range(low=0.0, mid=0.0, high=0.0)
     return TrainingEstimate(
         tokens_per_s=Range(low=speed.tokens_low, mid=speed.tokens_mid, high=speed.tokens_high),
         mfu=Range(low=speed.mfu_low, mid=speed.mfu_mid, high=speed.mfu_high),

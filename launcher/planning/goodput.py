@@ -117,7 +117,7 @@ def losses_of_hours(
         interval_s = max(daly_interval_s(checkpoint_s=write.mid, mtbf_s=mtbf_s), MINUTE_S)
     segment_s = interval_s if saves and interval_s is not None else hours * SECONDS_PER_HOUR
 
-    def lost(write_s: float, per_h: float, restart_minutes: float) -> float:
+    def lost_share(write_s: float, per_h: float, restart_minutes: float) -> float:
         checkpoint_s = write_s if saves else 0.0
         share = overhead_fraction(
             checkpoint_s=checkpoint_s,
@@ -127,8 +127,8 @@ def losses_of_hours(
         )
         return min(max(0.0, share - checkpoint_s / segment_s), LONGEST_OVERHEAD)
 
-    middle = lost(write.mid, failures.per_h, restart.mid)
-    high = lost(write.high, failures.high_per_h, restart.high)
+    middle = lost_share(write.mid, failures.per_h, restart.mid)
+    high = lost_share(write.high, failures.high_per_h, restart.high)
     return Losses(interval_s if saves else None, middle, max(middle, high))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from launcher.model.finding import Finding, info, warning
 from launcher.model.units import number_of
-from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, chosen, runs_a_script
+from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, runs_a_script, with_value
 from launcher.planning.launchers import LauncherUse, Nodes, Stated, device_count, launcher_use
 
 DEVICES = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES")
@@ -58,7 +58,7 @@ def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Node
     messages = {finding.message for finding in certain}
     for (where, name), values in _choices(command).items():
         for value in values[:_MOST_CHOICES]:
-            programs = tuple(chosen(program, name, value) for program in command.programs)
+            programs = tuple(with_value(program, name, value) for program in command.programs)
             for finding in _findings(replace(command, programs=programs), variables, nodes):
                 if finding.message not in messages:
                     messages.add(finding.message)

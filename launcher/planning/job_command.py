@@ -408,10 +408,10 @@ class _Values(dict[str, str | None]):
                 yield name, tuple(values)
 
 
-def chosen(program: Program, name: str, value: str) -> Program:
+def with_value(program: Program, name: str, value: str) -> Program:
     """A program with one value of a variable that has several.
 
-    >>> chosen(Program(words=("torchrun", "$X", "--n=$N"), variables={}), "X", "--a 1").words
+    >>> with_value(Program(words=("torchrun", "$X", "--n=$N"), variables={}), "X", "--a 1").words
     ('torchrun', '--a', '1', '--n=$N')
     """
     words = tuple(part for word in program.words for part in _fill_in(word, {name: value}))

@@ -69,7 +69,7 @@ class _Call:
         """The options before the trainer's script, without dashes, `_` as `-`; see `_options`."""
         return dict(_options(self.words, frozenset(flags), double))
 
-    def stated(self, options: Mapping[str, str], *names: str, form: str = "--{} {}") -> Stated | None:
+    def first_stated(self, options: Mapping[str, str], *names: str, form: str = "--{} {}") -> Stated | None:
         """The first of some options that is given."""
         for name in names:
             if name in options:
@@ -148,7 +148,7 @@ def _base(word: str) -> str:
 def _torchrun(call: _Call) -> LauncherUse:
     options = call.options("standalone", "m", "module", "no-python", "run-path", "use-env")
     form = "--{}={}"
-    nnodes = call.stated(options, "nnodes", form=form) or call.variable("PET_NNODES")
+    nnodes = call.first_stated(options, "nnodes", form=form) or call.variable("PET_NNODES")
     if nnodes is not None:
         most = nnodes.text.rpartition("=")[2].rpartition(":")[2]
         nnodes = replace(nnodes, number=call.number(most))
@@ -157,7 +157,7 @@ def _torchrun(call: _Call) -> LauncherUse:
         nnodes = Stated(number=1, text="--standalone")
     elif standalone is not None and standalone.number:
         nnodes = replace(standalone, number=1)
-    per_node = call.stated(options, "nproc-per-node", form=form) or call.variable("PET_NPROC_PER_NODE")
+    per_node = call.first_stated(options, "nproc-per-node", form=form) or call.variable("PET_NPROC_PER_NODE")
     if per_node is not None and per_node.text.rpartition("=")[2] in _ALL:
         per_node = None
     return LauncherUse(program=call.program, joined=nnodes, per_node=per_node)
@@ -177,21 +177,21 @@ def _accelerate(call: _Call) -> LauncherUse | None:
     options = call.options("cpu", "multi-gpu", "m", "module", "no-python", "quiet", "debug", "use-fsdp")
     named = options.get("config-file")
     config = _mapping(call.file(named))
-    joined = call.stated(options, "num-machines")
+    joined = call.first_stated(options, "num-machines")
     if joined is None and named is None:
         joined = Stated(number=1, text="accelerate launch without --num_machines")
     elif joined is None and isinstance(machines := config.get("num_machines"), int):
         joined = Stated(number=machines, text=f"num_machines: {machines} in {named}")
-    total = call.stated(options, "num-processes")
+    total = call.first_stated(options, "num-processes")
     if total is None and isinstance(processes := config.get("num_processes"), int):
         total = Stated(number=processes, text=f"num_processes: {processes} in {named}")
     devices = options.get("gpu-ids", str(config.get("gpu_ids", "all")))
-    per_node = None if total is not None or devices in _ALL else call.stated(options, "gpu-ids")
+    per_node = None if total is not None or devices in _ALL else call.first_stated(options, "gpu-ids")
     if per_node is not None:
         per_node = replace(per_node, number=device_count(devices))
     if "cpu" in options:
         per_node = Stated(number=0, text="--cpu")
-    rank = call.stated(options, "machine-rank")
+    rank = call.first_stated(options, "machine-rank")
     if rank is None and isinstance(number := config.get("machine_rank"), int):
         rank = Stated(number=number, text=f"machine_rank: {number} in {named}")
     return LauncherUse(program=call.program, joined=joined, total=total, per_node=per_node, rank=rank)
@@ -201,13 +201,13 @@ def _deepspeed(call: _Call) -> LauncherUse:
     options = call.options("no-ssh", "force-multi", "no-python", "module", "no-local-rank", "bind-cores-to-rank")
     hostfile = options.get("hostfile", options.get("H"))
     joined: Stated | None = Stated(number=1, text="deepspeed without --hostfile")
-    per_node = call.stated(options, "num-gpus")
+    per_node = call.first_stated(options, "num-gpus")
     if hostfile is not None:
         joined, slots = None, _slots(call.file(hostfile))
         if slots:
             joined = Stated(number=len(slots), text=f"--hostfile {hostfile}")
             per_node = per_node or Stated(number=max(slots.values()), text=f"--hostfile {hostfile}")
-        joined = call.stated(options, "num-nodes") or joined
+        joined = call.first_stated(options, "num-nodes") or joined
     filters = {"include": options.get("include", options.get("i")), "exclude": options.get("exclude", options.get("e"))}
     for name, text in filters.items():
         hosts = [] if text is None or "$" in text else text.split("@")
@@ -227,11 +227,11 @@ def _mpirun(call: _Call) -> LauncherUse:
         double="mca",
     )
     hosts = [name for name in _MPI_HOSTS if name in options]
-    each = call.stated(options, "N", "npernode", "ppn", "ntasks-per-node", form="-{} {}")
+    each = call.first_stated(options, "N", "npernode", "ppn", "ntasks-per-node", form="-{} {}")
     pattern = re.fullmatch(r"ppr:(\d+):node.*", options.get("map-by", ""))
     if each is None and pattern is not None:
         each = Stated(number=int(pattern[1]), text=f"--map-by {options['map-by']}")
-    count = call.stated(options, "np", "n", "c", form="-{} {}")
+    count = call.first_stated(options, "np", "n", "c", form="-{} {}")
     if hosts:
         return LauncherUse(program=call.program, total=count, per_node=each)
     # Each node runs its own mpirun; its workers find the others' if words or variables give them their ranks.
@@ -243,7 +243,7 @@ def _mpirun(call: _Call) -> LauncherUse:
 
 def _horovodrun(call: _Call) -> LauncherUse:
     options = call.options("verbose", "disable-cache", "gloo", "mpi")
-    count = call.stated(options, "np", "num-proc", form="-{} {}")
+    count = call.first_stated(options, "np", "num-proc", form="-{} {}")
     if any(name in options for name in _MPI_HOSTS):
         return LauncherUse(program=call.program, total=count)
     return LauncherUse(
@@ -255,10 +255,10 @@ def _colossalai(call: _Call) -> LauncherUse | None:
     if "run" not in call.words:
         return None
     options = call.options("m")
-    joined = call.stated(options, "num-nodes")
+    joined = call.first_stated(options, "num-nodes")
     if joined is None and not {"host", "hostfile", "include"} & options.keys():
         joined = Stated(number=1, text="colossalai run without --hostfile")
-    return LauncherUse(program=call.program, joined=joined, per_node=call.stated(options, "nproc-per-node"))
+    return LauncherUse(program=call.program, joined=joined, per_node=call.first_stated(options, "nproc-per-node"))
 
 
 def _fabric(call: _Call) -> LauncherUse | None:
@@ -266,8 +266,8 @@ def _fabric(call: _Call) -> LauncherUse | None:
         return None
     words = tuple(word for word in call.words if word not in {"run", "model"})
     options = replace(call, words=words).options()
-    joined = call.stated(options, "num-nodes")
-    per_node = call.stated(options, "devices")
+    joined = call.first_stated(options, "num-nodes")
+    per_node = call.first_stated(options, "devices")
     if options.get("devices") in _ALL:
         per_node = None
     elif per_node is None:
@@ -275,15 +275,15 @@ def _fabric(call: _Call) -> LauncherUse | None:
     elif per_node.number is None and "," in options["devices"]:
         per_node = replace(per_node, number=device_count(options["devices"]))
     joined = joined or Stated(number=1, text=f"{call.program.name} run without --num-nodes")
-    rank = call.stated(options, "node-rank")
+    rank = call.first_stated(options, "node-rank")
     return LauncherUse(program=call.program, joined=joined, per_node=per_node, rank=rank)
 
 
 def _composer(call: _Call) -> LauncherUse:
     options = call.options("stdout", "v", "verbose")
-    total = call.stated(options, "world-size")
+    total = call.first_stated(options, "world-size")
     joined = None if total is not None else Stated(number=1, text="composer without --world_size")
-    per_node, rank = call.stated(options, "nproc", "n"), call.stated(options, "node-rank")
+    per_node, rank = call.first_stated(options, "nproc", "n"), call.first_stated(options, "node-rank")
     return LauncherUse(program=call.program, joined=joined, total=total, per_node=per_node, rank=rank)
 
 
@@ -308,8 +308,8 @@ def _axolotl(call: _Call) -> LauncherUse | None:
     launcher = options.get("launcher", "accelerate")
     if launcher != "accelerate" or "use-ray" in options:
         return None
-    joined = call.stated(options, "num-machines") or Stated(number=1, text="axolotl train")
-    return LauncherUse(program=call.program, joined=joined, total=call.stated(options, "num-processes"))
+    joined = call.first_stated(options, "num-machines") or Stated(number=1, text="axolotl train")
+    return LauncherUse(program=call.program, joined=joined, total=call.first_stated(options, "num-processes"))
 
 
 _READERS: Mapping[str, Callable[[_Call], LauncherUse | None]] = {

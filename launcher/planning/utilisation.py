@@ -281,7 +281,7 @@ def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
     return tuple(classes or ["fp8" if shape.fp8_counts else "bf16"])
 
 
-def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
+def log_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
     """The scale of log(true / estimated MFU), widened if the data are thin."""
     classes = spread_classes(shape)
     scale = max(_class_scale(name, shape, facts) for name in every_class(shape))
@@ -356,7 +356,7 @@ def estimate(shape: TrainingShape, facts: TrainingFacts) -> Mfu:
         Fractions of the dense bf16 peak; FP8 jobs can pass 1.
     """
     log_mfu = _log_mfu(shape, facts)
-    scale = spread(shape, facts)
+    scale = log_scale(shape, facts)
     ceiling = CEILING * (2.0 if shape.fp8_counts else 1.0)
     low, mid, high = (
         min(max(math.exp(log_mfu + shift), FLOOR), ceiling)

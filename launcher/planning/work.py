@@ -21,7 +21,7 @@ from launcher.planning.egress_choice import EgressOptions
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
 from launcher.planning.outside_command import hours_outside_command
 from launcher.planning.shape import ADAPTERS, MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
-from launcher.planning.utilisation import chip_traits, rows_on_instance, spread
+from launcher.planning.utilisation import chip_traits, log_scale, rows_on_instance
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
@@ -89,7 +89,7 @@ class Estimator:
         value = f"{tokens / TOKENS_PER_B:.6g}"
         return (Assumption(name="tokens of the job", value=value, unit="B tokens", source=source),)
 
-    def learned(self, instance_type: str, nodes: int) -> Posterior | None:
+    def learn_rate(self, instance_type: str, nodes: int) -> Posterior | None:
         """The rate on these nodes, corrected by the user's own measurements; None without applicable measurements."""
         train = self.request.workload.train
         if train is None or not train.by_tokens or train.throughput_tokens_per_s is not None:
@@ -99,9 +99,9 @@ class Estimator:
         from launcher.planning.posterior import posterior
 
         shape = self.shape(train, self.catalog.instance_types[instance_type], nodes)
-        return posterior(shape, self.facts, spread(shape, self.facts))
+        return posterior(shape, self.facts, log_scale(shape, self.facts))
 
-    def explained(self, work: Work) -> Work:
+    def explain(self, work: Work) -> Work:
         """The same work with the calculation of every number, for a displayed quote."""
         train = self.request.workload.train
         tokens = self.tokens
@@ -161,7 +161,7 @@ class Estimator:
         numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(numbers.expected_hours.mid, lost)
-        hours = _cap_hours(numbers.expected_hours.scaled((1 + overhead) / (1 + lost.fraction)))
+        hours = _cap_hours(numbers.expected_hours.scale((1 + overhead) / (1 + lost.fraction)))
         return Work(
             instance_type=facts.name,
             nodes=nodes,

@@ -64,7 +64,7 @@ def purchased_capacity(
 
     Of a window that has begun, only the remaining time counts; a window without a start time begins now.
     """
-    known = bought(purchase, option)
+    known = bought_capacity(purchase, option)
     if known is None:
         return None
     count = max(nodes, known.count or nodes)
@@ -81,7 +81,7 @@ def purchased_capacity(
 
 def begins(purchase: PurchaseRequest, option: PurchaseOption, now: datetime) -> datetime | None:
     """The start of the purchased capacity; None if it has begun, or the plan file gives no start."""
-    known = bought(purchase, option)
+    known = bought_capacity(purchase, option)
     starts_at = None if known is None else known.starts_at
     return starts_at if starts_at is not None and starts_at > now else None
 
@@ -100,7 +100,7 @@ def until(starts_at: datetime, now: datetime) -> str:
     return f"{starts_at:%Y-%m-%d %H:%M} UTC, in {wait}"
 
 
-def bought(purchase: PurchaseRequest, option: PurchaseOption) -> Reservation | TrainingPlanReference | None:
+def bought_capacity(purchase: PurchaseRequest, option: PurchaseOption) -> Reservation | TrainingPlanReference | None:
     """The capacity already paid for under this option; an on-demand reservation has no fee and no window of its own."""
     if option is PurchaseOption.TRAINING_PLAN:
         return purchase.training_plan

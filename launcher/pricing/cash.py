@@ -9,7 +9,7 @@ from launcher.model.enums import COMMITTED
 from launcher.model.money import Assumption
 from launcher.model.request import Credit
 from launcher.pricing.bill_lines import compute_usd
-from launcher.pricing.blocks import bought
+from launcher.pricing.blocks import bought_capacity
 from launcher.pricing.compute import ComputeCost
 from launcher.pricing.context import PricingContext
 from launcher.pricing.training_candidate import TrainingCandidate
@@ -33,7 +33,9 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
         return Cash(None, None, ())
     usd, compute, lines = candidate.usd, compute_usd(candidate.components), list[Assumption]()
     owned = candidate.context.request.purchase.owned and candidate.place.option in COMMITTED
-    purchased = bought(candidate.context.request.purchase, candidate.place.option) is not None and not candidate.to_buy
+    purchased = (
+        bought_capacity(candidate.context.request.purchase, candidate.place.option) is not None and not candidate.to_buy
+    )
     if owned or purchased:
         usd -= compute
         lines.append(_line("compute that is paid for already", f"{compute:.2f}", "no further cash"))

@@ -50,10 +50,10 @@ class Demand:
         """The mean demand over the hours."""
         return sum(value * share for value, share in self.shares.items())
 
-    def used(self, level: float) -> float:
+    def mean_used(self, level: float) -> float:
         """The mean used part of a level.
 
-        >>> demand([(10.0, 1.0), (10.0, 0.5)]).used(15.0)
+        >>> demand([(10.0, 1.0), (10.0, 0.5)]).mean_used(15.0)
         12.5
         """
         return sum(min(value, level) * share for value, share in self.shares.items())
@@ -214,7 +214,7 @@ def _option(
 ) -> CommitmentOption:
     hours = HOURS_A_YEAR * years
     usd_per_hour = (level * Decimal(repr(ratio))).quantize(CENT)
-    used = curve.used(float(level))
+    used = curve.mean_used(float(level))
     saving = Decimal(repr((used - float(level) * ratio) * hours)).quantize(Decimal(1))
     total = usd_per_hour * hours
     marks = sorted({0.0, curve.floor / 2, curve.floor, curve.mean, curve.best(ratio), max(curve.shares)})

@@ -21,7 +21,7 @@ from launcher.pricing.blocks import (
     HOURS_A_DAY,
     LEAD_WEEKS,
     block_days,
-    bought,
+    bought_capacity,
     lost_h,
     purchased_capacity,
 )
@@ -199,7 +199,7 @@ def charge(
     billed = days * HOURS_A_DAY
     usable_h = billed - lost_h(place.option) - boot_hours(place, work)
     if known is not None:
-        fee = bought(request.purchase, place.option)
+        fee = bought_capacity(request.purchase, place.option)
         sure = fee is not None and fee.fee_usd is not None
         return Charge(hours, hours, billed, known.instances, job, usable_h=math.inf if sure else usable_h)
     return _offering_charge(job, billed, nodes, usable_h)
@@ -410,7 +410,7 @@ def _offering(place: Place, request: PlanRequest, *, middle: Charge) -> ComputeC
     A purchased offering keeps its own length, or the fee that was paid, however long the job is. The fee is paid
     before the job's length is known. AWS refunds nothing, and an overrun is paid in addition to the fee.
     """
-    purchased = bought(request.purchase, place.option)
+    purchased = bought_capacity(request.purchase, place.option)
     idle = middle.billed_hours - middle.hours
     spare = middle.instances - place.nodes
     note = f"billed {middle.billed_hours:g} h at least; {max(0.0, idle):.0f} h unused"

@@ -7,7 +7,7 @@ from launcher.agent.interval import daly_interval_s, overhead_fraction
 from launcher.model.enums import CheckpointMode
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, duration_text
 from launcher.model.work import Work
 from launcher.planning.goodput import UNKNOWN_WRITE_S
 from launcher.planning.start_up import RESTART_H
@@ -138,10 +138,12 @@ def spot_lines(spot: OnSpot, work: Work) -> tuple[Assumption, ...]:
     return (
         Assumption(
             name="checkpoint written and stored",
-            value=spoken(job.write * HOUR_S),
+            value=duration_text(job.write * HOUR_S),
             unit="",
             source=f"against {NOTICE_H * 3600:.0f} s of notice (EC2 user guide): the job {effect}",
         ),
-        Assumption(name="checkpoint interval", value=spoken(spot.interval_s), unit="", source="Young 1974, Daly 2006"),
+        Assumption(
+            name="checkpoint interval", value=duration_text(spot.interval_s), unit="", source="Young 1974, Daly 2006"
+        ),
         restart,
     )

@@ -11,7 +11,7 @@ from launcher.pricing.hazard import Hazard
 from launcher.pricing.interruptible import OnSpot, on_spot, saving_share
 from launcher.pricing.joint import NO_LOSSES, JobHours, Losses, Spread, spread_of
 from launcher.pricing.normal import Z_OF_THE_ENDS
-from launcher.pricing.segments import Segments, lost
+from launcher.pricing.segments import Segments, lost_hours
 
 FOREVER_H = 1e6
 """Hours, 114 years: a longer job never ends, and is shown with this value."""
@@ -64,7 +64,9 @@ def _failures(work: Work, bare_h: float, share: float, interval_s: float | None)
     if events <= 0.0 or mean <= 0.0:
         return NO_LOSSES
     if interval_s is None:
-        variance = lost(Segments(full=0, length=bare_h, last=bare_h, rate=work.failures_per_h, lag=0.0), restart_h)[1]
+        variance = lost_hours(
+            Segments(full=0, length=bare_h, last=bare_h, rate=work.failures_per_h, lag=0.0), restart_h
+        )[1]
     else:
         again_h = min(interval_s / 3600, bare_h)
         one = restart_h + again_h / 2

@@ -6,7 +6,7 @@ from decimal import Decimal
 from launcher.model.enums import Egress, NatMode
 from launcher.model.finding import Finding, info
 from launcher.model.money import cents
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, duration_text
 from launcher.planning.fetching import NATS
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
 from launcher.pricing.bill import SHARED
@@ -42,7 +42,11 @@ def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapp
     if ways is None or usd[way] >= usd[chosen]:
         return ""
     hours = [0.0 if (fetch := ways.fetch_hours(one)) is None else fetch.mid for one in (way, chosen)]
-    return f", through which nodes wait {spoken((hours[0] - hours[1]) * HOUR_S)} longer" if hours[0] > hours[1] else ""
+    return (
+        f", through which nodes wait {duration_text((hours[0] - hours[1]) * HOUR_S)} longer"
+        if hours[0] > hours[1]
+        else ""
+    )
 
 
 def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:

@@ -12,7 +12,7 @@ from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import rests_on
-from launcher.pricing.blocks import bought
+from launcher.pricing.blocks import bought_capacity
 from launcher.pricing.derived_spot import derived_price, is_derived, own_key
 from launcher.pricing.spot_prices import forecast_at, forecast_price
 from launcher.targets.registry import billed_name, target_of
@@ -55,14 +55,14 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
             availability = Availability.NO_MARKET
             if not is_requested_spot(place.instance_type, place.region, request):
                 price = Unpriced(reason=_no_market(price), unverified=price)
-    if bought(request.purchase, place.option) is not None:
+    if bought_capacity(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
     return Offer(_with_discount(price, request), availability, key if isinstance(key, Key) else None)
 
 
 def with_fee(priced: Offer, place: Place, request: PlanRequest, hours: float, today: date) -> Offer:
     """The offer at the fee of the purchased capacity over its instance-hours; unchanged if the fee is not known."""
-    purchased = bought(request.purchase, place.option)
+    purchased = bought_capacity(request.purchase, place.option)
     if purchased is None or purchased.fee_usd is None or hours <= 0:
         return priced
     rate = Decimal(f"{(purchased.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")

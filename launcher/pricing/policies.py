@@ -6,7 +6,7 @@ from launcher.model.enums import CheckpointMode, TargetKind
 from launcher.model.idle import idle_minutes, warm_minutes
 from launcher.model.quote import Policy
 from launcher.model.request import Budget, CheckpointPolicy, PlanRequest
-from launcher.model.units import spoken
+from launcher.model.units import duration_text
 from launcher.targets.registry import target_of
 
 OF_THE_CLUSTER = "the cluster's own, not this plan's"
@@ -17,7 +17,7 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
     """Every policy with its setting."""
     rails, saves, stop_usd = request.guardrails, request.checkpoint, request.budget.stop_at_usd
     has_checkpoints = saves.mode is not CheckpointMode.NONE
-    every = f"every {spoken(interval_s)}, " if interval_s else ""
+    every = f"every {duration_text(interval_s)}, " if interval_s else ""
     before = {
         "checkpoints": f"{every}{_keeping(saves)}" if has_checkpoints else None,
         **budget_settings(request.budget, "the high estimate"),

@@ -7,7 +7,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Place
 from launcher.model.work import Work
 from launcher.planning.disks import disk_findings
-from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, purchased_capacity
+from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought_capacity, purchased_capacity
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.job_hours import FOREVER_H
@@ -85,11 +85,11 @@ def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingConte
     if deadline_h is not None and mid_h <= deadline_h < high_h:
         yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
     whole = place.option in PREPAID
-    if deadline_h is not None and whole and bought(context.request.purchase, place.option) is None:
+    if deadline_h is not None and whole and bought_capacity(context.request.purchase, place.option) is None:
         message = f"the deadline of {deadline_h:g} h is compared with the job only: the wait for an offering is unknown"
         yield "lead-time", "purchase.deadline_h", message
     known = purchased_capacity(context.request.purchase, place.option, place.nodes, context.now)
     if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
-        purchased = bought(context.request.purchase, place.option)
+        purchased = bought_capacity(context.request.purchase, place.option)
         name = getattr(purchased, "id", getattr(purchased, "arn", ""))
         yield "may-outlast-window", "purchase", f"may take {high_h:,.1f} h, and {name} leaves {known.usable_h:,.1f} h"

@@ -71,7 +71,7 @@ def cut_off(rate: float, length: float) -> Moments:
     return Moments(mean, max(0.0, second - mean * mean))
 
 
-def lost(parts: Segments, pause: float) -> Moments:
+def lost_hours(parts: Segments, pause: float) -> Moments:
     """Mean and variance of the hours that all failures cost, a `pause` after each included.
 
     A full segment is hit with probability 1 - exp(-rate S). A hit costs the lag and the part that was run, and then

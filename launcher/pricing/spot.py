@@ -19,7 +19,7 @@ from functools import cached_property
 
 from launcher.model.record import record
 from launcher.pricing.joint import NO_LOSSES, Losses
-from launcher.pricing.segments import MAX_EXPONENT, Segments, expected_retries, lost
+from launcher.pricing.segments import MAX_EXPONENT, Segments, expected_retries, lost_hours
 
 MIN_RATE = 1e-12
 """Interruptions an hour, one in a hundred million years, below which the rate counts as 0."""
@@ -116,4 +116,4 @@ class Interruptible:
         if self.lossless:
             events, pause = self.hazard * self.running, self.restart + self.write
             return Losses(none, events * pause, events * pause**2, pause)
-        return Losses(none, *lost(self._parts, self.restart), self.restart)
+        return Losses(none, *lost_hours(self._parts, self.restart), self.restart)

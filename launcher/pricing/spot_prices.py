@@ -63,7 +63,7 @@ class SpotForecast:
         """The median of the price today, dollars to the hundredth of a cent."""
         if self.long_run is None or not self.traded or self.usd <= 0.0:
             return self.usd
-        kept = self.alike * load_spot_process().kept(self.days)
+        kept = self.alike * load_spot_process().remaining_share(self.days)
         forecast: float = self.long_run * (self.usd / self.long_run) ** kept
         if self.most is not None:
             forecast = min(max(forecast, self.most * FLOOR_FRACTION), self.most)
@@ -77,7 +77,7 @@ class SpotForecast:
             hours: of the job.
         """
         process = load_spot_process()
-        left = self.alike * process.kept(self.days + hours / HOURS_A_DAY / AVERAGED)
+        left = self.alike * process.remaining_share(self.days + hours / HOURS_A_DAY / AVERAGED)
         scale = process.scale * math.sqrt(1.0 - left * left)
         if self.most is None or self.middle <= 0.0:
             return RandomPrice(usd, scale)

@@ -42,7 +42,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _quote(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        quoted = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
+        quoted = quote(candidate, self.resolution.estimator.explain(candidate.work), self._rival_usd)
         return replace(
             quoted,
             range_causes=range_causes(candidate, self.resolution.estimator),
@@ -67,7 +67,9 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
             if known is not None and known.contradiction:
                 message = f"own runs contradict each other on {subject}, so the range is wider: {known.contradiction}"
                 yield warning("measurements-contradict", "", message, hint)
-        learned = self.resolution.estimator.learned(place.instance_type, place.nodes) if place.instance_type else None
+        learned = (
+            self.resolution.estimator.learn_rate(place.instance_type, place.nodes) if place.instance_type else None
+        )
         if learned is None or not learned.contradiction:
             return
         factors = "; ".join(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from launcher.model.bill import BilledRun, ComparedLine, Period, Unquoted, Upfront
 from launcher.model.tags import Tag
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 BILLED = "billed.json"
 """The file in a run's folder with AWS's bill of the run, once the user has requested it."""
@@ -40,7 +40,7 @@ class BilledLine:
     def of(cls, compared: ComparedLine) -> "BilledLine":
         """The line of a comparison."""
         line = compared.line
-        return filled(
+        return fill_record(
             cls,
             compared,
             names=line.names,
@@ -79,7 +79,7 @@ class BilledDocument:
     @classmethod
     def of(cls, billed: BilledRun) -> "BilledDocument":
         """The document of a bill."""
-        return filled(
+        return fill_record(
             cls,
             billed,
             tag=Tag(key=billed.tag[0], value=billed.tag[1]),

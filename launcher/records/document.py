@@ -37,7 +37,7 @@ def json_object(cls: Any = None, /, *, of: type | None = None) -> Any:
     ({'name': 'a'}, {'name': 'a', 'note': 'b'})
     """
 
-    def made(plain: Any) -> Any:
+    def make(plain: Any) -> Any:
         # Without slots, so that a document can be of several parts.
         result: Any = record(slots=False)(plain)
         result.__described__ = of
@@ -47,17 +47,17 @@ def json_object(cls: Any = None, /, *, of: type | None = None) -> Any:
             result.__dataclass_fields__ = {"schema": every["schema"], **every}
         return result
 
-    return made(cls) if cls is not None else made
+    return make(cls) if cls is not None else make
 
 
-def filled(cls: type[T], source: Any, /, **values: Any) -> T:
+def fill_record(cls: type[T], source: Any, /, **values: Any) -> T:
     """A record whose fields have these values, or those of the source's attributes of the same names.
 
     >>> @json_object
     ... class Usd:
     ...     low: int
     ...     spread: int
-    >>> filled(Usd, Usd(low=1, spread=0), spread=9)
+    >>> fill_record(Usd, Usd(low=1, spread=0), spread=9)
     Usd(low=1, spread=9)
     """
     made: Any = cls

@@ -11,7 +11,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.serving import MeasuredServing
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 SCHEMA: Final = "slipway.load/1"
 _ABOVE_0 = (
@@ -57,7 +57,7 @@ class StepObject:
     @classmethod
     def of(cls, step: LoadStep) -> "StepObject":
         """The object of a step."""
-        return filled(
+        return fill_record(
             cls,
             step,
             seconds=round(step.seconds, 3),
@@ -102,7 +102,7 @@ def load_document(load: LoadTest) -> Json:
     first, between = _latencies(best)
     mean_in, mean_out = best.mean_tokens
     return as_json(
-        filled(
+        fill_record(
             LoadDocument,
             load,
             date=load.at.isoformat(),

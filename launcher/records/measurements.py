@@ -18,7 +18,7 @@ from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
 from launcher.records.codec import Json, as_json, plain
-from launcher.records.document import filled, json_object
+from launcher.records.document import fill_record, json_object
 
 SCHEMA: Final = "slipway.measurement/1"
 LONGEST = 1 << 20
@@ -42,7 +42,7 @@ class MeasurementDocument(Measurement):
 
 def measurement_document(measured: Measurement) -> Json:
     """slipway.measurement/1."""
-    return as_json(filled(MeasurementDocument, measured))
+    return as_json(fill_record(MeasurementDocument, measured))
 
 
 def parse_measurement(document: Any) -> Measurement:

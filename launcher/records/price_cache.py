@@ -70,7 +70,7 @@ class PriceCache:
                     self._write(table, merge_rows(table, before, rows, today))
         return sum(len(rows) for table, rows in read.items() if table is not tables.SOURCES)
 
-    def answered(self, now: datetime) -> frozenset[str]:
+    def answered_queries(self, now: datetime) -> frozenset[str]:
         """The queries that an unfinished refresh of the last hour has answers for."""
         begun, answered = self._journal()
         fresh = begun is not None and timedelta(0) <= now - begun <= RESUMED_FOR
@@ -79,7 +79,7 @@ class PriceCache:
     def note(self, questions: Iterable[str], now: datetime) -> None:
         """Record that the answers of some queries are stored."""
         with self._lock():
-            before = self.answered(now)
+            before = self.answered_queries(now)
             begun = self._journal()[0] if before else now
             state = {"begun": (begun or now).isoformat(), "answered": sorted({*before, *questions})}
             write_whole(self.folder / JOURNAL, json.dumps(state, indent=1) + "\n")

@@ -26,7 +26,7 @@ from launcher.model.run_cost import RunRates
 from launcher.model.serving import BedrockTerms, Instances, ServingOutlook
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.codec import Json, as_json
-from launcher.records.document import OMITTED, filled, json_object
+from launcher.records.document import OMITTED, fill_record, json_object
 
 
 @json_object(of=Price)
@@ -86,7 +86,7 @@ class QuotedBedrock:
     @classmethod
     def of(cls, terms: BedrockTerms) -> "QuotedBedrock":
         """The object of the terms."""
-        return filled(
+        return fill_record(
             cls,
             terms,
             same_weights=terms.same_weights or None,
@@ -124,7 +124,7 @@ class QuotedServing:
     def of(cls, outlook: ServingOutlook) -> "QuotedServing":
         """The object of an outlook."""
         estimate, layout = outlook.estimate, None if outlook.estimate is None else outlook.estimate.layout
-        return filled(
+        return fill_record(
             cls,
             outlook,
             tokens_per_s_range=None if estimate is None else estimate.tokens_per_s,
@@ -180,7 +180,7 @@ class CandidateObject:
         """The object of a quote; rank 0 for one outside of a list."""
         place, facts = quoted.plan.place, types.get(quoted.plan.place.instance_type)
         unverified = quoted.price.unverified if isinstance(quoted.price, Unpriced) else None
-        return filled(
+        return fill_record(
             cls,
             quoted,
             rank=rank,
@@ -196,7 +196,9 @@ class CandidateObject:
             plan_kind=place.plan_kind,
             term_years=place.term_years,
             payment=quoted.plan.request.purchase.payment if place.term_years is not None else None,
-            unverified=None if unverified is None else filled(UnverifiedPrice, unverified, usd_per_hour=unverified.usd),
+            unverified=None
+            if unverified is None
+            else fill_record(UnverifiedPrice, unverified, usd_per_hour=unverified.usd),
             price=_price(quoted),
             training=_training(quoted),
             serving=None if quoted.serving is None else QuotedServing.of(quoted.serving),
@@ -208,13 +210,13 @@ def _price(quoted: Quote) -> HourlyPrice | None:
     if not isinstance(quoted.price, Price):
         return None
     spread = quoted.price_range
-    span = None if spread is None else filled(UsdSpan, spread)
-    return filled(HourlyPrice, quoted.price, usd_per_hour=quoted.price.usd, range=span)
+    span = None if spread is None else fill_record(UsdSpan, spread)
+    return fill_record(HourlyPrice, quoted.price, usd_per_hour=quoted.price.usd, range=span)
 
 
 def _training(quoted: Quote) -> QuotedTraining | None:
     training = quoted.work.training if quoted.work is not None else None
-    return None if training is None else filled(QuotedTraining, training, expected_hours=quoted.hours)
+    return None if training is None else fill_record(QuotedTraining, training, expected_hours=quoted.hours)
 
 
 @json_object
@@ -231,7 +233,7 @@ class VerificationObject:
     @classmethod
     def of(cls, verification: Verification) -> "VerificationObject":
         """The object of a verification."""
-        return filled(
+        return fill_record(
             cls,
             verification,
             apart=None if verification.apart is None else float(verification.apart),

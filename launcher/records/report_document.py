@@ -23,7 +23,7 @@ from launcher.model.report import (
 from launcher.model.run_cost import NO_RATES, RunRates
 from launcher.records.bill_document import BilledDocument
 from launcher.records.codec import Json, as_json
-from launcher.records.document import OMITTED, NamedStatus, filled, json_object
+from launcher.records.document import OMITTED, NamedStatus, fill_record, json_object
 from launcher.records.run_folder import RunFolder
 
 REPORT_FILE = "report.json"
@@ -116,17 +116,17 @@ class ReportDocument:
     def of(cls, report: Report, bill: BilledRun | None = None) -> "ReportDocument":
         """The document of a report."""
         stored, stopped = report.stored, report.stopped
-        return filled(
+        return fill_record(
             cls,
             report,
             checkpoints_stored=None if stored is None else stored.count,
             layout=None if stored is None else stored.layout,
             checkpoint_troubles=() if stored is None else stored.troubles,
-            quoted=filled(Quoted, report, usd=report.quoted_usd, hours=report.quoted_hours),
-            actual=filled(Actual, report, hours=report.actual_hours),
+            quoted=fill_record(Quoted, report, usd=report.quoted_usd, hours=report.quoted_hours),
+            actual=fill_record(Actual, report, hours=report.actual_hours),
             stacks=tuple(NamedStatus(name=name, status=status) for name, status in report.stacks),
             endpoint=None if report.endpoint is None else _endpoint(report.endpoint),
-            stopped=None if stopped is None else filled(Stopped, stopped),
+            stopped=None if stopped is None else fill_record(Stopped, stopped),
             guard_reason=report.guard_reason or None,
             billed=None if bill is None else BilledDocument.of(bill),
         )
@@ -138,7 +138,7 @@ class ReportDocument:
             stored = StoredCheckpoints(
                 count=self.checkpoints_stored, layout=self.layout, troubles=self.checkpoint_troubles
             )
-        return filled(
+        return fill_record(
             Report,
             self,
             quoted_usd=self.quoted.usd,
@@ -148,7 +148,7 @@ class ReportDocument:
             rates=self.quoted.rates,
             stacks=tuple((stack.name, stack.status) for stack in self.stacks),
             endpoint=None if self.endpoint is None else _endpoint_report(self.endpoint),
-            stopped=None if self.stopped is None else filled(BudgetStop, self.stopped),
+            stopped=None if self.stopped is None else fill_record(BudgetStop, self.stopped),
             guard_reason=self.guard_reason or "",
             stored=stored,
             billable_time=None
@@ -172,16 +172,18 @@ def answer_figures(reply: Reply) -> Json:
 def _endpoint(report: EndpointReport) -> DeployedEndpoint:
     reply = report.reply
     answer = None if reply is None else ShownAnswer(**answer_figures(reply), shown=reply.shown)
-    return filled(DeployedEndpoint, report, answer=answer)
+    return fill_record(DeployedEndpoint, report, answer=answer)
 
 
 def _endpoint_report(endpoint: DeployedEndpoint) -> EndpointReport:
     answer = endpoint.answer
     if answer is None:
-        return filled(EndpointReport, endpoint, reply=None)
+        return fill_record(EndpointReport, endpoint, reply=None)
     first = answer.ttft_ms
-    reply = filled(Reply, answer, first_s=None if first is None else first / 1000, whole_s=answer.latency_ms / 1000)
-    return filled(EndpointReport, endpoint, reply=reply)
+    reply = fill_record(
+        Reply, answer, first_s=None if first is None else first / 1000, whole_s=answer.latency_ms / 1000
+    )
+    return fill_record(EndpointReport, endpoint, reply=reply)
 
 
 def report_document(report: Report, bill: BilledRun | None = None) -> Json:

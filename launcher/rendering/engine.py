@@ -60,10 +60,10 @@ def shell_word(value: object) -> str:
     return shlex.quote(str(value))
 
 
-def indented(text: str, width: int) -> str:
+def indent_lines(text: str, width: int) -> str:
     r"""A text with every non-empty line indented, for inclusion in a nested block of another file.
 
-    >>> indented("a:\n  b\n\nc", 2)
+    >>> indent_lines("a:\n  b\n\nc", 2)
     '  a:\n    b\n\n  c'
     """
     return "\n".join(f"{' ' * width}{line}" if line else line for line in text.split("\n"))
@@ -80,7 +80,7 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    engine.filters = {"indented": indented, "shell": shell_word, "yaml": yaml_scalar}
+    engine.filters = {"indented": indent_lines, "shell": shell_word, "yaml": yaml_scalar}
     engine.globals = {}
     return engine
 

@@ -135,7 +135,7 @@ class Sandbox:
         self._record: RunningSandbox | None = None
 
     @classmethod
-    def attached(cls, record: RunningSandbox, *, region: str) -> Self:
+    def attach(cls, record: RunningSandbox, *, region: str) -> Self:
         """A persistent sandbox, ready for use; a block around it does not end it."""
         sandbox = cls(region=region, scheduler="local")
         sandbox._record, sandbox._mark, sandbox._folder = record, record.mark, Path(record.folder)

@@ -170,7 +170,7 @@ class Server:
             "limit_training": self._limit_training,
             "limit_instances": self._limit_instances,
             "scheduler": lambda args: cluster(args).scheduler.environment(args["path"]),
-            "answer": lambda args: self._registry.hosted(args["cluster"]).answer(up=args["up"]),
+            "answer": lambda args: self._registry.kubernetes_of(args["cluster"]).answer(up=args["up"]),
             "busy": self._busy,
             "entry": lambda args: self._instances.entry(args["instance"]),
             "jobs": self._jobs,

@@ -50,7 +50,7 @@ def lasting_sandbox(tmp_path_factory):
     """One that stays, with a cluster of each kind, as its owner has it."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    sandbox = Sandbox.attached(running_sandbox.start(os.environ, scheduler="local"), region="us-east-1")
+    sandbox = Sandbox.attach(running_sandbox.start(os.environ, scheduler="local"), region="us-east-1")
     sandbox.create_prerequisites(cluster=CLUSTER)
     deploy(sandbox)
     client(sandbox, "s3").create_bucket(Bucket="store")

@@ -37,7 +37,7 @@ TRAINING = "slipway-demo-training"
 def account(tmp_path_factory, monkeypatch):
     """A sandbox that stays, as both people have it; its region is not bootstrapped."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    yield Sandbox.attached(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
+    yield Sandbox.attach(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
     running_sandbox.stop(os.environ)
 
 

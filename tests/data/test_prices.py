@@ -259,7 +259,7 @@ def test_capacity_block_increases_are_in_the_history(catalog: Catalog):
 
 def test_savings_plan_prices_are_marked_as_derived(catalog: Catalog):
     compute = catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
-    convertible = catalog.reserved("p5.48xlarge", "us-east-1", "convertible", 3, Payment.NO_UPFRONT)
+    convertible = catalog.reserved_rate("p5.48xlarge", "us-east-1", "convertible", 3, Payment.NO_UPFRONT)
     assert isinstance(compute, Price)
     assert isinstance(convertible, Price)
     assert compute.usd == convertible.usd
@@ -267,14 +267,14 @@ def test_savings_plan_prices_are_marked_as_derived(catalog: Catalog):
     assert "assumed" in compute.note
     assert convertible.basis is Basis.LISTED
     ec2 = catalog.savings_plan("trn1.32xlarge", "us-east-1", SavingsPlanKind.EC2_INSTANCE, 3, Payment.ALL_UPFRONT)
-    standard = catalog.reserved("trn1.32xlarge", "us-east-1", "standard", 3, Payment.ALL_UPFRONT)
+    standard = catalog.reserved_rate("trn1.32xlarge", "us-east-1", "standard", 3, Payment.ALL_UPFRONT)
     assert isinstance(ec2, Price)
     assert isinstance(standard, Price)
     assert ec2.usd == standard.usd
 
 
 def test_p5_has_no_one_year_standard_term(catalog: Catalog):
-    assert isinstance(catalog.reserved("p5.48xlarge", "us-east-1", "standard", 1, Payment.NO_UPFRONT), Unpriced)
+    assert isinstance(catalog.reserved_rate("p5.48xlarge", "us-east-1", "standard", 1, Payment.NO_UPFRONT), Unpriced)
 
 
 def test_bill_items_have_one_unit_each():

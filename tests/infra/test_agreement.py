@@ -9,7 +9,7 @@ import yaml
 from launcher.catalog.assets import asset
 from launcher.model import monitoring
 from launcher.rendering.node import METRICS_SCRIPT
-from launcher.workflow.deploy.render import render_quote, shown
+from launcher.workflow.deploy.render import render_quote, show_bundle
 from tests.infra.agreement import HEAD_METRICS, USAGE, cluster_of, differences, resources
 from tests.infra.conftest import ROOT
 
@@ -23,7 +23,7 @@ def example_sides(both_sides, catalog):
 
     def all_three(name):
         quoted, templates, quote_json = both_sides(EXAMPLES[name])
-        files = shown(render_quote(quoted, catalog.instance_types), quoted.plan).files
+        files = show_bundle(render_quote(quoted, catalog.instance_types), quoted.plan).files
         (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
         return templates, yaml.safe_load(text), quote_json
 

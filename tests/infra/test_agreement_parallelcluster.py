@@ -4,7 +4,7 @@ import pytest
 
 from launcher.model import monitoring, sizing
 from launcher.records.quote_document import quote_document
-from launcher.workflow.deploy.render import render_quote, shown
+from launcher.workflow.deploy.render import render_quote, show_bundle
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.agreement import HEAD_ALARMS, IMAGE_GIB, resources
@@ -51,7 +51,7 @@ def agreed_quote(catalog):
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory, agreed_quote, catalog):
     """ParallelCluster's templates of the configuration as it is shown."""
-    files = shown(render_quote(agreed_quote, catalog.instance_types), agreed_quote.plan).files
+    files = show_bundle(render_quote(agreed_quote, catalog.instance_types), agreed_quote.plan).files
     (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
     path = tmp_path_factory.mktemp("template") / "cluster.yaml"
     path.write_text(text, encoding="utf-8")

@@ -35,7 +35,7 @@ def account(tmp_path_factory):
     """A running sandbox, which stands for the account, and the environment of somebody who can reach it."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("account"))}
     place = running_sandbox.start(environment, scheduler="local")
-    yield Sandbox.attached(place, region=REGION), environment
+    yield Sandbox.attach(place, region=REGION), environment
     running_sandbox.stop(environment)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError
 
-from launcher.aws.endpoints import bearer_token, described
+from launcher.aws.endpoints import bearer_token, describe_endpoint
 from launcher.aws.session import Session
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.endpoint.model_server import Behaviour
@@ -361,7 +361,7 @@ def test_update_retains_number_of_instances_only_if_asked(put_stack, sandbox_ses
     if retained is not None:
         other["Resources"]["Endpoint"]["Properties"]["RetainAllVariantProperties"] = retained
     assert put_stack(other, update=True)[0] == "UPDATE_COMPLETE"
-    assert described(sandbox_session, NAME).instances == instances
+    assert describe_endpoint(sandbox_session, NAME).instances == instances
 
 
 def test_instance_type_of_scaled_variant_changes_after_target_removal(put_stack):

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.aws import stacks
 from launcher.aws.endpoint_parts import component_state, config_state, scaling_state
-from launcher.aws.endpoints import described
+from launcher.aws.endpoints import describe_endpoint
 from launcher.aws.session import Session
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.errors import DeploymentFailedError
@@ -161,7 +161,7 @@ class TestChatOnInferentia:
         after = chat.outputs("llama31-8b-inf2")
         assert after["EndpointName"] == before["EndpointName"]
         assert after["EndpointConfigName"] != before["EndpointConfigName"]
-        assert described(chat.session, after["EndpointName"]).config == after["EndpointConfigName"]
+        assert describe_endpoint(chat.session, after["EndpointName"]).config == after["EndpointConfigName"]
         assert config_state(chat.session, after["EndpointConfigName"]).most == 6
         copies = component_state(chat.session, after["InferenceComponentName"])
         assert copies.model == after["ModelName"] != before["ModelName"]

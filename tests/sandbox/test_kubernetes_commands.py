@@ -106,7 +106,7 @@ class Place:
         self.kind, self.root, self.environment, self.launches = kind, root, environment, []
         self.target = {**TARGETS[kind], "instance_type": "p5.48xlarge", "nodes": 2}
         self.region = self.target["region"]
-        self.sandbox = Sandbox.attached(running_sandbox.find(environment), region=self.region)
+        self.sandbox = Sandbox.attach(running_sandbox.find(environment), region=self.region)
         self.work = root / "work"
         self.work.mkdir()
         (self.work / "train.py").write_text(TRAINER)
@@ -166,7 +166,7 @@ class Place:
         configuration = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
         outputs = json.loads(next((self.root / ".slipway" / "runs").glob("*/*/outputs.json")).read_text())
         role = next(output["AccessRoleArn"] for output in outputs.values() if "AccessRoleArn" in output)
-        configuration.api_key = {"authorization": f"Bearer {eks.token(eks.assumed(session, role), self.name)}"}
+        configuration.api_key = {"authorization": f"Bearer {eks.token(eks.assume_role(session, role), self.name)}"}
         core = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
         namespace, _, job = folder.partition("/")
         items = core.list_namespaced_pod(namespace, label_selector=f"slipway/job={job}").items

@@ -33,7 +33,7 @@ def account(tmp_path_factory):
     cache = tmp_path_factory.mktemp("account")
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     place = running_sandbox.start(environment, scheduler="local")
-    yield Sandbox.attached(place, region=REGION), environment
+    yield Sandbox.attach(place, region=REGION), environment
     running_sandbox.stop(environment)
 
 

@@ -73,7 +73,7 @@ def left_of(place_of_sandbox):
 
 def test_sandbox_stays_between_commands_and_leaves_no_remains(own_environment, tmp_path):
     started = running_sandbox.start(own_environment, scheduler="local")
-    first = Sandbox.attached(started, region="us-east-1")
+    first = Sandbox.attach(started, region="us-east-1")
     deploy(first)
     script = script_in(tmp_path, "echo ready; sleep 600")
     job = jobs_on(first, "demo").submit(script, folder=tmp_path, environment=first.job_environment(own_environment))
@@ -113,7 +113,7 @@ def test_sandbox_stays_between_commands_and_leaves_no_remains(own_environment, t
 
 def test_down_finds_sandbox_stacks_by_newest_run(own_environment, tmp_path):
     """As `status` does; from another folder by what stands there."""
-    attached = Sandbox.attached(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
+    attached = Sandbox.attach(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     client(attached, "cloudformation").create_stack(
         StackName="slipway-tiny-training", TemplateBody=json.dumps(template)
@@ -171,16 +171,16 @@ def test_folder_uses_named_sandbox(own_environment, tmp_path):
         assert "the running sandbox has no stack of it" in killed
         template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
         running = running_sandbox.find(own_environment, "mine")
-        cloudformation = client(Sandbox.attached(running, region="us-east-2"), "cloudformation")
+        cloudformation = client(Sandbox.attach(running, region="us-east-2"), "cloudformation")
         cloudformation.create_stack(StackName="slipway-tiny-network", TemplateBody=template)
         killed = slipway("status", "tiny", folder=third, environment=own_environment).stdout
         assert "the running sandbox has its stacks: slipway-tiny-network CREATE_COMPLETE" in killed
         removed = slipway("down", "tiny", "--dry-run", "--json", folder=third, environment=own_environment)
         assert [stack["name"] for stack in json.loads(removed.stdout)["stacks"]] == ["slipway-tiny-network"]
         for given in ({"folder": mine}, {"mark": running.mark}):
-            assert emulation.attached(own_environment, "us-east-2", **given).endpoint == status_in(mine)["endpoint"]
+            assert emulation.attach(own_environment, "us-east-2", **given).endpoint == status_in(mine)["endpoint"]
         for given in ({}, {"folder": third}, {"mark": "of an ended one"}):
-            assert emulation.attached(own_environment, "us-east-2", **given) is None
+            assert emulation.attach(own_environment, "us-east-2", **given) is None
         # A third folder has none to end, and ends nobody else's.
         assert slipway("sandbox", "stop", folder=third, environment=own_environment).returncode == 5
         assert slipway("sandbox", "stop", folder=theirs, environment=own_environment).returncode == 0
@@ -305,7 +305,7 @@ def test_launch_is_followed_detached_and_ended_from_other_terminals(own_environm
     assert "a new sandbox is empty" not in dry.stderr
     down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own_environment)
     assert down.returncode == 0, down.stderr
-    sandbox = Sandbox.attached(running_sandbox.find(own_environment), region="us-east-1")
+    sandbox = Sandbox.attach(running_sandbox.find(own_environment), region="us-east-1")
     assert [stack["name"] for stack in sandbox.stacks()] == ["slipway-tiny-gpt-checkpoints"]
 
     before = time.monotonic()

@@ -16,7 +16,7 @@ from constructs import Construct
 from infra.build import add_stacks, limits_of, refuse_unbuildable
 from infra.chart_files import add_chart
 from infra.parts.hyperpod_chart import HyperPodChart
-from infra.pinned import pinned
+from infra.pinned import pin_plan
 from infra.stacks.sagemaker_endpoint import ServingStack
 from launcher import Options, plan_file
 from launcher.catalog.hyperpod_chart import chart_pins
@@ -257,7 +257,7 @@ def _quote_plan(path: Path, given: _Given, max_usd: Decimal | None, *, serves: b
     if (priced.request.workload.serve is not None) != serves:
         kind, use = ("a training plan", "SlipwayCluster") if serves else ("a serving plan", "SlipwayEndpoint")
         raise ImpossibleError(f"{path} is {kind}", hint=f"build it with {use}")
-    place = pinned(priced.request, priced.catalog).place
+    place = pin_plan(priced.request, priced.catalog).place
     ranks = (
         rank
         for rank, candidate in enumerate(priced.candidates, 1)

@@ -48,7 +48,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
 
 def _collect_steps(peers: Peers) -> tuple[int | None, int | None]:
     """On the first node: announce and return the common step and the lowest step of all nodes; None while unknown."""
-    gathered = peers.gathered()
+    gathered = peers.gather()
     _refuse_one_that_ended(gathered.stopped)
     if gathered.silent_s > _SILENCE_S:
         raise LostNodeError(f"node {', '.join(gathered.silent.values())} stopped responding before the command started")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
-from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained
+from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained_form
 from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
@@ -125,7 +125,7 @@ def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         aside = [key for key in manifests.commit_keys(step, sizes) if key in withdrawn]
         running = {key: size for key, size in sizes.items() if key not in aside}
-        readable = [retained(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
+        readable = [retained_form(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
         keys = manifests.commit_keys(step, running)
         later = (_later_commit(store, key, step) for key in keys)
         return [*readable, *filter(None, later), *(_withdrawn(store, key, step) for key in aside)]

@@ -124,12 +124,12 @@ def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         checkpoint, _ = complete_dcp(store, step, folder, sizes)
-        return [*([] if checkpoint is None else [retained(checkpoint)]), *by_agents(step, folder, sizes)]
+        return [*([] if checkpoint is None else [retained_of(checkpoint)]), *by_agents(step, folder, sizes)]
 
     return stored
 
 
-def retained(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:
+def retained_of(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:
     """A retained checkpoint; a PyTorch checkpoint needs nothing outside its own folder."""
     return RetainedCheckpoint(step=checkpoint.step, needs=frozenset(), layouts=frozenset({_WRITTEN_BY_TRAINER}))
 
@@ -191,7 +191,7 @@ class DcpWatch(threading.Thread):
                 if checkpoint is not None:
                     self._newest = step
                     self._log.append("checkpoint-uploaded", step=step, bytes=checkpoint.bytes, files=checkpoint.shards)
-                    self._tagging.retention.committed(retained(checkpoint))
+                    self._tagging.retention.record_commit(retained_of(checkpoint))
                     self._tagging.wake()
         except TakenOverError as error:
             self._on_taken_over(str(error))

@@ -301,7 +301,7 @@ def names() -> tuple[str, ...]:
     return (AUTO, *dict.fromkeys(row.layout for row in table()))
 
 
-def described(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
+def parse_layout(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
     """The layout that a plan describes: a regular expression with one group, the step, and a tracker.
 
     Without a group it describes fixed names: what is written there is the next checkpoint, and its number is counted.
@@ -333,7 +333,7 @@ def layouts_of(policy: CheckpointSpec) -> "Layouts":
     """
     if policy.pattern is not None:
         try:
-            return Layouts([described(policy.pattern, policy.tracker)])
+            return Layouts([parse_layout(policy.pattern, policy.tracker)])
         except re.error as error:
             raise JobSpecError([f"checkpoint.pattern: got {policy.pattern!r}: {error}"]) from error
     rows = [row for row in table() if policy.layout in (AUTO, row.layout)]
@@ -411,7 +411,7 @@ class Layouts:
         return entries
 
     def _entries_in(self, folder: Path, *, doubtful: bool) -> list[CheckpointEntry]:
-        listed = self.listed(lambda below: names_in(folder, below))
+        listed = self.list_entries(lambda below: names_in(folder, below))
         entries = []
         for row in self.rows:
             steps: dict[int, list[str]] = {}
@@ -432,7 +432,7 @@ class Layouts:
             and (entry.layout.has_evidence or not self._has_signs_of_another(folder, entry))
         ]
 
-    def listed(self, names: Callable[[str], list[str]]) -> list[str]:
+    def list_entries(self, names: Callable[[str], list[str]]) -> list[str]:
         """The entries of a folder, and the entries of its subfolders that a line inspects.
 
         `names` returns the names in a subfolder; "" is the folder itself.
@@ -519,7 +519,7 @@ def best_models(layout: Layout, folder: Path, at_most: int) -> tuple[str, ...]:
     """The finished best models of a step or earlier that the trainer keeps beside the checkpoints of a layout."""
     if not layout.best:
         return ()
-    listed = Layouts([layout]).listed(lambda below: names_in(folder, below))
+    listed = Layouts([layout]).list_entries(lambda below: names_in(folder, below))
     rows = [row for row in table() if row.key == layout.key and row.is_best] if not layout.is_best else [layout]
     return tuple(
         name

@@ -191,7 +191,7 @@ class OwnWatch(threading.Thread):
 
     def _snapshot(self) -> _Snapshot:
         """The newest checkpoint; if several layouts match, one with a tracker or marker comes first."""
-        listed = self._layouts.listed(self._place.names)
+        listed = self._layouts.list_entries(self._place.names)
         snapshots = [snapshot for row in self._layouts.rows if (snapshot := self._newest(row, listed)) is not None]
         snapshots.sort(key=lambda snapshot: snapshot.layout is not None and not snapshot.layout.has_evidence)
         return snapshots[0] if snapshots else _Snapshot(stamps=self._place.stamps(""))

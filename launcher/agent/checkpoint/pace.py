@@ -57,7 +57,7 @@ class Pace:
         """The interval while no immediate checkpoint is requested."""
         return self._interval_s
 
-    def written(self, step: int, seconds: float) -> None:
+    def record_write(self, step: int, seconds: float) -> None:
         """Record that a checkpoint was finished, and its observed write time."""
         with self._lock:
             self._written_by_step[step] = seconds
@@ -68,7 +68,7 @@ class Pace:
                 self._hastened = False
                 self._set(self._interval_s)
 
-    def reported(self, seconds: float) -> None:
+    def record_reported(self, seconds: float) -> None:
         """Record the checkpoint time that the trainer reports; from then on Slipway ignores observed write times."""
         with self._lock:
             if not self._reported:
@@ -77,7 +77,7 @@ class Pace:
             self._written_s.append(max(seconds, _MIN_WRITE_S))
             self._adapt()
 
-    def uploaded(self, step: int, *, seconds: float, size_bytes: int) -> None:
+    def record_upload(self, step: int, *, seconds: float, size_bytes: int) -> None:
         """Record that a checkpoint is complete in the store, and its upload time."""
         with self._lock:
             written_s = self._written_by_step.get(step)

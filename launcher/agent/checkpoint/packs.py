@@ -32,7 +32,7 @@ class Pack:
     files: tuple[LocalFile, ...]
     contents: Contents
 
-    def stored(self, key: str, part: int) -> Iterator[StoredFile]:
+    def stored_files(self, key: str, part: int) -> Iterator[StoredFile]:
         """The manifest entries of the pack's files in the object `key`."""
         offset = 0
         for local, (digest, size) in zip(self.files, self.contents, strict=True):
@@ -57,7 +57,7 @@ def groups(files: Iterable[LocalFile]) -> list[list[LocalFile]]:
     return packs
 
 
-def packed(folder: Path, files: Iterable[LocalFile], source: Callable[[LocalFile], Path]) -> Pack:
+def read_pack(folder: Path, files: Iterable[LocalFile], source: Callable[[LocalFile], Path]) -> Pack:
     """Read the files of a pack; `source`: where the content of a file is read.
 
     Raises:

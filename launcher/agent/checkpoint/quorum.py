@@ -40,7 +40,7 @@ class Quorum:
         if newest is not None and (newest.run, newest.parts) == (writer.run, writer.parts):
             self._silent = set(range(writer.parts)) - {file.part for file in newest.files}
 
-    def assembled(self, first: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
+    def assemble_parts(self, first: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
         """The complete checkpoint of the first node's part `first`; None while a part or answer is missing.
 
         `newest` is the newest finished step. `no_more`: the first node's command has ended; lost nodes count as ended.
@@ -51,7 +51,7 @@ class Quorum:
         if first.parts == 1:
             return assemble(self._store, first, session=self._session)
         # First: parts that a node announced before it ended exist by then.
-        gathered = self._peers.gathered()
+        gathered = self._peers.gather()
         missing = set(missing_parts(self._store, first, session=self._session))
         empty = {part for part in missing if self._writes_none(part, gathered, first.step, newest)}
         missing -= empty
@@ -75,7 +75,7 @@ class Quorum:
 
     def beyond(self, steps: Iterable[int]) -> list[int]:
         """The given steps that another node's command ended without: they can never be complete."""
-        last = self._peers.gathered().last
+        last = self._peers.gather().last
         return [] if last is None else [step for step in steps if step > last]
 
     def _writes_none(self, part: int, gathered: Gathered, step: int, newest: int) -> bool:

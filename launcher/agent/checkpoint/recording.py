@@ -14,15 +14,15 @@ class Recording:
         self._scratch = scratch
         self._log = log
 
-    def joined(self, folder: FinishedFolder) -> None:
+    def record_set(self, folder: FinishedFolder) -> None:
         """Record a finished checkpoint again, as a set with others."""
         self._write(lambda: self._scratch.record_finished(folder), f"the set of {folder.name}")
 
-    def hashed(self, name: str, hashes: Mapping[str, str]) -> None:
+    def record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
         """Record the hashes of a finished folder, so that the next agent on this node can verify its content."""
         self._write(lambda: self._scratch.record_hashes(name, hashes), f"the hashes of {name}")
 
-    def stored(self, step: int, *, layout: str = "") -> None:
+    def record_stored(self, step: int, *, layout: str = "") -> None:
         """Record that a step is complete in the store: the node need not retain it."""
         self._write(lambda: self._scratch.release(step, layout=layout), f"that step {step} is in the store")
 

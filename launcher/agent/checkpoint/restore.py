@@ -124,7 +124,7 @@ class Restore:
         for left in self.checkpoints.glob(f"{PARTIAL_NAME}*"):  # of a restore that was killed
             shutil.rmtree(left, ignore_errors=True)
         finished_here = self._in_the_running(finished_here)
-        finished_here = finished_here and self.completed(finished_here)
+        finished_here = finished_here and self.complete_set(finished_here)
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
         sizes: dict[str, int] = {}
@@ -167,7 +167,7 @@ class Restore:
         self.on_skip(finished_here.step, f"the copy on this node is unusable: {OUT_OF_THE_RUNNING}")
         return None
 
-    def completed(self, finished: FinishedFolder, others: Iterable[str] = ()) -> FinishedFolder:
+    def complete_set(self, finished: FinishedFolder, others: Iterable[str] = ()) -> FinishedFolder:
         """The copy on the node with those of its set that the trainer has removed since, as far as the store has them.
 
         An agent that was killed holds no files any more. `others`: what the first node's state names as one set with
@@ -237,7 +237,7 @@ class Restore:
             for folder in [folder for folder_step, folder in folders if folder_step == step]:
                 sizes |= self.store.sizes(f"{folder}/")
             for manifest in complete_checkpoints(self.store, step, sizes)[0]:
-                reduced = manifest.reduced(name, self._stores)
+                reduced = manifest.reduce_to(name, self._stores)
                 if reduced.files:
                     return reduced
         return None

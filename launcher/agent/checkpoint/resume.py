@@ -16,7 +16,7 @@ from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.layout_record import read_layout
 from launcher.agent.checkpoint.layouts import AUTO, Layouts
 from launcher.agent.checkpoint.restore import Restore, Restored
-from launcher.agent.checkpoint.retention import RetainedCheckpoint, retained
+from launcher.agent.checkpoint.retention import RetainedCheckpoint, retained_form
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.upload import Sender, check_unchanged
@@ -122,7 +122,7 @@ class Backlog:
         """Wait for all answers; return whether every other node has sent its part."""
         others = (1 << self.peers.parts) - 2
         while not self.over():
-            gathered = self.peers.gathered()
+            gathered = self.peers.gather()
             answered = gathered.question == number
             if gathered.stopped is not None or gathered.silent_s > _SILENCE_S or (answered and gathered.denied):
                 return False
@@ -206,8 +206,8 @@ class Start:
     def retained(self) -> RetainedCheckpoint | None:
         """What retention leaves alone of the checkpoint in the store; None for a start from step 0."""
         if self.dcp is not None:
-            return dcp.retained(self.dcp)
-        return None if self.newest is None else retained(self.newest)
+            return dcp.retained_of(self.dcp)
+        return None if self.newest is None else retained_form(self.newest)
 
     @property
     def marked(self) -> bool:
@@ -325,7 +325,7 @@ class Resumption:
             log=self.log,
             over=self.notices.pending,
             withdrawal=withdrawal,
-            completed=self._restorer(withdrawal).completed,
+            completed=self._restorer(withdrawal).complete_set,
         ).settle()
 
     def _restore(self, at_most: int | None, withdrawal: Withdrawal) -> Start:

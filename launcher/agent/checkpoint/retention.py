@@ -52,7 +52,7 @@ Inspect = Callable[[int, str, dict[str, int]], list[RetainedCheckpoint]]
 """Maps step, folder and object sizes by key to the step's complete checkpoints, the last written first."""
 
 
-def retained(manifest: Manifest) -> RetainedCheckpoint:
+def retained_form(manifest: Manifest) -> RetainedCheckpoint:
     """The retained form of a checkpoint that the agent wrote."""
     needs = frozenset(file.key for file in manifest.files)
     return RetainedCheckpoint(step=manifest.step, needs=needs, layouts=keys_of(manifest))
@@ -79,7 +79,7 @@ class Retention:
         self._remembered: dict[int, set[str]] | None = None
         self._tagged: set[str] = set()
 
-    def refused(self, manifest: Manifest) -> str | None:
+    def refusal_reason(self, manifest: Manifest) -> str | None:
         """The reason not to commit a checkpoint: it references another step's object that may expire; None: no reason.
 
         A node decides which files to reuse some time before the commit, and other commits may happen meanwhile.
@@ -91,7 +91,7 @@ class Retention:
                 return f"{file.path} of node {file.part} lies in {file.key}, which may have been superseded"
         return None
 
-    def committed(self, newest: RetainedCheckpoint) -> None:
+    def record_commit(self, newest: RetainedCheckpoint) -> None:
         """Record a new complete checkpoint: its objects stay; no commit may reference objects of older ones alone.
 
         The committing thread decides this here, so that Slipway tags no object that a commit may still reference.
@@ -103,7 +103,7 @@ class Retention:
                 : self._keep
             ]
 
-    def superseded(self) -> Iterator[tuple[int, list[str]]]:
+    def superseded_steps(self) -> Iterator[tuple[int, list[str]]]:
         """The steps below the newest that have objects to tag, ascending, each with its keys.
 
         Objects of a step above the newest may still be uploading and stay unchanged.
@@ -140,7 +140,7 @@ class Retention:
             write_record(self._store, record)
             self._remembered = record
 
-    def tagged(self, key: str) -> None:
+    def record_tag(self, key: str) -> None:
         """Record that an object carries the tag."""
         self._tagged.add(key)
 

@@ -34,17 +34,17 @@ class Rotation:
         self._said: tuple[list[int], list[str]] = ([], [])
         self._look_at = 0.0
         if restored is not None:
-            self.finished(restored)
-            self.stored(restored.step)
+            self.record_finished(restored)
+            self.record_stored(restored.step)
 
-    def finished(self, folder: FinishedFolder) -> None:
+    def record_finished(self, folder: FinishedFolder) -> None:
         """Record that a checkpoint is finished on this node."""
         self._names[folder.step] = (folder.leading, folder.names)
         for name in folder.others:
             files = tuple(file for file in folder.files if f"{file.path}/".startswith(f"{name}/"))
             self._others[name] = folder.step, files
 
-    def stored(self, step: int) -> None:
+    def record_stored(self, step: int) -> None:
         """On the first node: record that a checkpoint is complete in the store."""
         self._stored.add(step)
 

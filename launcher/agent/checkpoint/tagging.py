@@ -178,12 +178,12 @@ class TagParts:
         self._peers.publish_state(tagging=[self._number, takers])
         return keys[:share]
 
-    def returned(self) -> tuple[list[str], list[str]]:
+    def take_results(self) -> tuple[list[str], list[str]]:
         """The results since the last call: the keys that are tagged, and those that the first node must tag itself."""
         if time.monotonic() < self._ask_at:
             return [], []
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
-        gathered = self._peers.gathered()
+        gathered = self._peers.gather()
         tagged: list[str] = []
         back: list[str] = []
         for out in list(self._out):
@@ -207,7 +207,7 @@ class TagParts:
         number = min(most, MAX_TAKERS)
         if number <= 0 or self._peers.alone:
             return []
-        gathered = self._peers.gathered()
+        gathered = self._peers.gather()
         present = [p for p in range(1, self._peers.parts) if not gathered.ended >> p & 1 and p not in gathered.silent]
         if not present:
             return []
@@ -335,16 +335,16 @@ class Tagging(threading.Thread):
 
     def _tag_superseded(self) -> bool:
         steps = []
-        for step, keys in self.retention.superseded():
+        for step, keys in self.retention.superseded_steps():
             remaining = iter(keys)
             while portion := list(islice(remaining, PORTION)):
                 # Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it
                 self._claim.check()
                 self._tag(self._sheets.share_out(portion))
                 while self._sheets.are_out and not self._tags.stopped.wait(_POLL_S):
-                    tagged, back = self._sheets.returned()
+                    tagged, back = self._sheets.take_results()
                     for key in tagged:
-                        self.retention.tagged(key)
+                        self.retention.record_tag(key)
                     self._tag(back)
                 if self._tags.stopped.is_set():
                     return False
@@ -369,7 +369,7 @@ class Tagging(threading.Thread):
 
     def _tag(self, keys: Iterable[str]) -> None:
         for key in self._tags.put(keys, check=self._claim.check):
-            self.retention.tagged(key)
+            self.retention.record_tag(key)
 
     def _tag_for_the_first(self) -> None:
         """On other nodes than the first: tag the sheets that the first node assigns, until the job ends."""

@@ -16,7 +16,7 @@ from launcher.agent.checkpoint.files import (
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.held import left_of
 from launcher.agent.checkpoint.layouts import SLIPWAY
-from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
+from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, read_pack
 from launcher.agent.errors import ChangedCheckpointError, UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key
@@ -99,7 +99,7 @@ class Sender:
                         sent = stored[-1]
                         uploads.upload(finished.source(local), sent.key, size=local.bytes, sha256=sent.sha256)
                 for number, files in enumerate(in_packs):
-                    pack = packed(finished.path, files, finished.source)
+                    pack = read_pack(finished.path, files, finished.source)
                     stored += self._pack(uploads, pack, f"{base}-packs/{number:05}", step)
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
@@ -136,7 +136,7 @@ class Sender:
         known_key = self._sent_packs.get((step, pack.contents)) or self._known_packs.get(pack.contents)
         if known_key is None:
             uploads.upload_content(pack.content, key)
-        return list(pack.stored(known_key or key, self._writer.part))
+        return list(pack.stored_files(known_key or key, self._writer.part))
 
     def _note_arrived(self, step: int, stored: list[StoredFile], arrived: set[str]) -> None:
         sent = [file for file in stored if file.key in arrived]

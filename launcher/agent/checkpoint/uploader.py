@@ -20,7 +20,7 @@ from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.held import hold_copy, hold_open
 from launcher.agent.checkpoint.layouts import names_others
 from launcher.agent.checkpoint.quorum import Quorum
-from launcher.agent.checkpoint.retention import retained
+from launcher.agent.checkpoint.retention import retained_form
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Sender, check_unchanged
 from launcher.agent.errors import (
@@ -59,7 +59,7 @@ class Backoff:
         """Seconds until the next try; 0 or less if it is due."""
         return self._again_at - time.monotonic()
 
-    def failed(self, *, pressing: bool) -> float:
+    def record_failure(self, *, pressing: bool) -> float:
         """Record a failed try. Returns the seconds until the next one."""
         longest = FIRST_PAUSE_S if pressing else LONGEST_PAUSE_S
         jitter = random.uniform(0.5, 1.0)  # noqa: S311  not a secret
@@ -68,7 +68,7 @@ class Backoff:
         self._again_at = time.monotonic() + pause
         return pause
 
-    def succeeded(self) -> None:
+    def reset_failures(self) -> None:
         """Reset the number of failures."""
         self.failures = 0
 
@@ -342,7 +342,7 @@ class Uploader(threading.Thread):
             if not self._send_rest(folder, str(error)):
                 self._give_up_on(folder.step, str(error))
             return
-        self._backoff.succeeded()
+        self._backoff.reset_failures()
         delivered = Delivered(folder=sent, manifest=part, sent_bytes=sent_bytes)
         with self._changed:
             if self._waiting.get(folder.step) is folder:
@@ -472,10 +472,10 @@ class Uploader(threading.Thread):
         with self._changed:
             newest = max(part.step, self._newest_offered)
             no_more = self._no_more
-        manifest = self._quorum.assembled(part, newest=newest, no_more=no_more)
+        manifest = self._quorum.assemble_parts(part, newest=newest, no_more=no_more)
         if manifest is None:
             return None
-        refusal = self._tagging.retention.refused(manifest)
+        refusal = self._tagging.retention.refusal_reason(manifest)
         if refusal is not None:
             raise ManifestError(refusal)
         check_unchanged(delivered.folder, parts=self._writer.parts)
@@ -492,14 +492,14 @@ class Uploader(threading.Thread):
             if manifest.step not in self._waiting:
                 self._owed.discard(manifest.step)
             self._last_whole = manifest.step
-        self._backoff.succeeded()
+        self._backoff.reset_failures()
         self._quorum.withdraw(manifest.step)
         self._log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
         self._reports.completed(manifest)
         self._peers.publish_state(whole=manifest.step)
         self._drop_below(manifest.step, NEWER)
         self._sender.remember(manifest.files)
-        self._tagging.retention.committed(retained(manifest))
+        self._tagging.retention.record_commit(retained_form(manifest))
         self._tagging.wake()
 
     def _hand_over(self, reason: str) -> None:
@@ -517,7 +517,7 @@ class Uploader(threading.Thread):
 
     def _pause(self, step: int, error: StoreError) -> None:
         with self._changed:
-            pause = round(self._backoff.failed(pressing=self._hurry or self._no_more), 1)
+            pause = round(self._backoff.record_failure(pressing=self._hurry or self._no_more), 1)
         failures = self._backoff.failures
         self._log.append("upload-retry", step=step, error=str(error), retry_in_s=pause, failures=failures)
 

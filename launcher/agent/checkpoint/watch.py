@@ -227,7 +227,7 @@ class CheckpointWatch:
         restarts, self._restarts = self._restarts, []
         return restarts
 
-    def unfinished(self) -> dict[str, str]:
+    def unfinished_reasons(self) -> dict[str, str]:
         """Names of checkpoints that were never finished, and why; empty for a node that writes nothing."""
         if not self.wrote:
             return {}

@@ -162,7 +162,7 @@ def name_of(part: int, state: Mapping[str, Any]) -> str:
     return str(state.get("node", f"number {part}"))
 
 
-def joined(one: Gathered, other: Gathered) -> Gathered:
+def join_states(one: Gathered, other: Gathered) -> Gathered:
     """Combine two gathered states."""
     steps = [step for gathered in (one, other) for step in (gathered.lowest, gathered.highest) if step is not None]
     lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
@@ -184,15 +184,15 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         silent=silent,
         silent_s=max(one.silent_s, other.silent_s),
         age_s=max(one.age_s, other.age_s),
-        work=spread.joined(one.work, other.work),
-        chips=spread.joined(one.chips, other.chips),
+        work=spread.join_rates(one.work, other.work),
+        chips=spread.join_rates(one.chips, other.chips),
     )
 
 
 def later(gathered: Gathered, seconds: float) -> Gathered:
     """The same state, received that many seconds later."""
     silent_s = gathered.silent_s + seconds if gathered.silent else 0.0
-    return joined(Gathered(silent_s=silent_s, age_s=gathered.age_s + seconds), gathered)
+    return join_states(Gathered(silent_s=silent_s, age_s=gathered.age_s + seconds), gathered)
 
 
 def is_same_state(one: Gathered, other: Gathered) -> bool:
@@ -245,7 +245,7 @@ class Listener:
         if before is not None:  # reports that exist at the first poll may have been written at any time before
             self._changed_at[part] = now
 
-    def gathered(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:
+    def gather(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:
         """This node's own state, combined with all known states of the nodes below it.
 
         A node counts as silent after `silent_after_s` seconds without a heartbeat.
@@ -258,15 +258,17 @@ class Listener:
             age_s = now - self._changed_at.get(part, now)
             if self._is_over(part):
                 if self._is_complete(part):
-                    gathered = joined(gathered, parse(node.get("below")))
+                    gathered = join_states(gathered, parse(node.get("below")))
                 else:
-                    gathered = joined(gathered, node_state(part, node))
+                    gathered = join_states(gathered, node_state(part, node))
                     pending += children(part, self._parts)
                 continue
             of_it = later(parse(node["below"]), age_s) if "below" in node else later(node_state(part, node), age_s)
-            gathered = joined(gathered, of_it)
+            gathered = join_states(gathered, of_it)
             if age_s >= silent_after_s * self._rounds:
-                gathered = joined(gathered, Gathered(silent={part: name_of(part, node)}, silent_s=age_s, age_s=age_s))
+                gathered = join_states(
+                    gathered, Gathered(silent={part: name_of(part, node)}, silent_s=age_s, age_s=age_s)
+                )
         return gathered
 
     def _is_over(self, part: int) -> bool:

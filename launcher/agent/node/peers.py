@@ -170,7 +170,7 @@ class Peers(threading.Thread):
         with self._lock:
             return time.monotonic() - self._first_changed_at
 
-    def gathered(self) -> Gathered:
+    def gather(self) -> Gathered:
         """The known state of this node and those below it; on the first node, of all nodes."""
         with self._lock:
             return self._states_below()
@@ -178,15 +178,15 @@ class Peers(threading.Thread):
     def overview(self) -> Gathered:
         """The known state of all nodes; callable on every node."""
         if self.part == 0:
-            return self.gathered()
+            return self.gather()
         first, silent_s = self.first(), self.first_silent_s()
         overview = gathering.later(gathering.parse(first.get("below")), silent_s)
         if silent_s >= 4 * BEAT_S and not first.get("ended"):
             name = gathering.name_of(0, first)
-            overview = gathering.joined(overview, Gathered(silent={0: name}, silent_s=silent_s))
+            overview = gathering.join_states(overview, Gathered(silent={0: name}, silent_s=silent_s))
         return overview
 
-    def lost(self, *, after_s: float | None = None) -> dict[int, str]:
+    def lost_nodes(self, *, after_s: float | None = None) -> dict[int, str]:
         """The lost nodes: not ended, and without a heartbeat for `after_s` seconds (`LOST_AFTER_S`).
 
         Waits at most that long, plus the time that states need through the tree. If the first node has ended, its last
@@ -219,10 +219,10 @@ class Peers(threading.Thread):
             self.listen()
             self.first()
             if hears and time.monotonic() >= gather_at:
-                before = self.gathered()
+                before = self.gather()
                 self._gather()
                 gather_at = time.monotonic() + _GATHER_S * min(1.0, self._listener.wide / _MAX_HEARD) - _POLL_S / 10
-                speak_at = speak_at if gathering.is_same_state(before, self.gathered()) else 0.0
+                speak_at = speak_at if gathering.is_same_state(before, self.gather()) else 0.0
             if time.monotonic() < speak_at:
                 continue
             speak_at = time.monotonic() + speaks_every_s
@@ -274,7 +274,7 @@ class Peers(threading.Thread):
         return shared_notices.parse_shared_notices(self._read(_NEWS_NAME))
 
     def _states_below(self) -> Gathered:
-        return self._listener.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
+        return self._listener.gather(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
 
     def _gather(self) -> None:
         with self._lock:

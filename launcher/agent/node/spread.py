@@ -72,7 +72,7 @@ def one(part: int, node: str, rate: Any) -> Spread:
     return Spread(counts={bucket_of(rate): 1}, slowest=(Rate(rate=float(rate), part=part, node=node),))
 
 
-def joined(one: Spread, other: Spread) -> Spread:
+def join_rates(one: Spread, other: Spread) -> Spread:
     """Combine the rates of two groups of nodes; of too many buckets the slow end is kept."""
     if not other.counts or not one.counts:
         return one if one.counts else other

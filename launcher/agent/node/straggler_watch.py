@@ -99,7 +99,7 @@ def watch(
     def remaining() -> Remaining | None:
         return None if forecast is None else forecast.remaining()
 
-    return StragglerWatch(peers.gathered, remaining, log, usd_per_hour=(quoted or {}).get("usd_per_hour"))
+    return StragglerWatch(peers.gather, remaining, log, usd_per_hour=(quoted or {}).get("usd_per_hour"))
 
 
 def _slow_nodes(spread: Spread) -> list[tuple[Rate, float]]:

@@ -131,7 +131,7 @@ class Downloads(Transfers):
                 continue
             try:
                 self._bring(file, part)
-                file.arrived(part, self._buffer())
+                file.record_part(part, self._buffer())
             except BaseException as error:  # noqa: BLE001  whoever waits for the file raises it
                 file.fail(error)
 

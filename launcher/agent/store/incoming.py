@@ -62,7 +62,7 @@ class Incoming:
             self._hashing = self._hashing or along
             return Part(begin, end, self._digest if along else None)
 
-    def arrived(self, part: "Part", buffer: memoryview) -> None:
+    def record_part(self, part: "Part", buffer: memoryview) -> None:
         """Record a part that is in the file, and hash the content that now continues the hash."""
         with self._lock:
             if part.hashed:

@@ -72,7 +72,7 @@ class Journal(threading.Thread):
     def keep_file(self, name: str, path: Path) -> None:
         """Store the bytes that are appended to a file."""
         tail = Tail(path)
-        self.keep(name, tail, tail.sent)
+        self.keep(name, tail, tail.record_sent)
 
     def run(self) -> None:
         """Poll at growing intervals."""
@@ -133,7 +133,7 @@ class Tail:
         except (OSError, ValueError):
             return 0
 
-    def sent(self, count: int) -> None:
+    def record_sent(self, count: int) -> None:
         """Record that so many bytes need not be sent again; if the record cannot be written, they are sent again."""
         self._sent += count
         with contextlib.suppress(OSError):

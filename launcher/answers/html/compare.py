@@ -116,7 +116,7 @@ def _months(comparison: "ServingComparison") -> list[tuple[str, str, str]]:
         usd = quoted.usd
         if usd is not None:
             certain = usd.low == usd.high
-            span = "" if certain else f"; {words.spread(usd)} by the estimate"
+            span = "" if certain else f"; {words.usd_bounds(usd)} by the estimate"
             items.append((name, f"${words.dollars(usd.mid)} a month", f"{plan.name_of(quoted)}{span}"))
     return items
 
@@ -130,7 +130,7 @@ def _port(port: Port) -> Plot:
     def gpu(run: int) -> float:
         return run * float(port.gpu_run.mid)
 
-    def ported(run: int) -> float:
+    def port_usd(run: int) -> float:
         return float(port.usd) + run * (float(port.trainium_run.mid) + maintenance)
 
     marks = [(float(port.runs), "", f"the plan's {number_of(port.runs, 'run')}")]
@@ -144,10 +144,10 @@ def _port(port: Port) -> Plot:
         "The port to Trainium over its runs",
         [
             ("GPUs only", "a", [(float(run), gpu(run)) for run in steps]),
-            ("port, then Trainium", "b", [(float(run), ported(run)) for run in steps]),
+            ("port, then Trainium", "b", [(float(run), port_usd(run)) for run in steps]),
         ],
         x_title="runs",
-        description=f"The port {back}. After {after}: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
+        description=f"The port {back}. After {after}: GPUs ${gpu(runs):,.0f}, the port ${port_usd(runs):,.0f}",
         marks=marks,
         bands=[("a", band)],
         caption="The band is the range of the GPU run. The line of the port begins at the cost of the port.",

@@ -107,7 +107,9 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
     refused = "" if quoted.gate.allowed else quoted.gate.reason
     can = "use Bedrock" if hosted else "deploy"
     total = "unpriced" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
-    span = (quoted.unpriced or "") if usd is None else "" if usd.low == usd.high else f"{words.spread(usd)} estimated"
+    span = (
+        (quoted.unpriced or "") if usd is None else "" if usd.low == usd.high else f"{words.usd_bounds(usd)} estimated"
+    )
     million, used = serving_table.per_million(outlook), serving_table.utilisation_text(outlook)
     answers = outlook is not None and outlook.usd_per_million_output_tokens is not None
     tokens = "output tokens, with all of the bill" if answers else "tokens, in and out"

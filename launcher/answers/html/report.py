@@ -15,7 +15,7 @@ from launcher.answers.report import ATTEMPTS, left_up, slow_texts, stop_texts, u
 from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 from launcher.model.report import Attempt, Report
-from launcher.model.units import HOUR_S, number_of, spoken
+from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.records.node_look import NodeLook
 from launcher.workflow.run.timeline import RunTimeline
 
@@ -95,7 +95,7 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None,
     """The complete file; `billed` is the bill, if it was requested, `look` the last one of `slipway top`."""
     count = len(report.attempts)
     lead = f"{report.status.value} after {number_of(count, 'attempt')}"
-    quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"
+    quoted = f"quoted ${words.dollars(report.quoted_usd)} for {duration_text(report.quoted_hours * HOUR_S)}"
     spent = "".join(f"; {line}" for line in used_lines(report))
     notes = (*stop_texts(report), *slow_texts(report))
     parts: list[str | Plot] = [paragraphs([lead], "lead"), *(paragraphs([text]) for text in notes)]
@@ -140,7 +140,7 @@ def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
     if report.usd_per_hour is not None and timeline.ends_at > 0:
         rate = float(report.usd_per_hour) / HOUR_S
         points = [(0.0, 0.0), (timeline.ends_at / MINUTE_S, timeline.ends_at * rate)]
-        words_of = f"${points[-1][1]:,.2f} after {spoken(timeline.ends_at)} at ${report.usd_per_hour:f} an hour"
+        words_of = f"${points[-1][1]:,.2f} after {duration_text(timeline.ends_at)} at ${report.usd_per_hour:f} an hour"
         title = "Dollars at the quoted rate"
         series = [("dollars", "c", points)]
         plots.append(

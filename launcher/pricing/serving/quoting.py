@@ -25,7 +25,7 @@ from launcher.planning.serving.resolve import model_of
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd, usd_range
-from launcher.pricing.blocks import bought
+from launcher.pricing.blocks import bought_capacity
 from launcher.pricing.cash import Cash, apply_credits
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.gate import NewCommitment, decide
@@ -194,7 +194,7 @@ def _left_up_usd_per_hour(candidate: ServingCandidate, month_usd: Decimal) -> De
 
 def _prepaid(candidate: ServingCandidate) -> Decimal:
     """The dollars of a month that a removal of the endpoint does not end: those of a purchased training plan."""
-    purchased = bought(candidate.context.request.purchase, candidate.place.option)
+    purchased = bought_capacity(candidate.context.request.purchase, candidate.place.option)
     return Decimal(0) if purchased is None else compute_usd(candidate.components)
 
 

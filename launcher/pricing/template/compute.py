@@ -50,7 +50,7 @@ def launch_of(data: Mapping[str, Any], template: Template) -> Launch:
         market=MARKETS.get(market, ON_DEMAND),
         block_devices=data.get("BlockDeviceMappings"),
         addresses=sum(str(one.get("AssociatePublicIpAddress")).lower() == "true" for one in (*interfaces, data)),
-        reserved=template.referred(target.get("CapacityReservationId"), RESERVATION) is not None,
+        reserved=template.referred_resource(target.get("CapacityReservationId"), RESERVATION) is not None,
     )
 
 
@@ -58,7 +58,7 @@ def named_launch(specification: Any, template: Template) -> Launch | None:
     """The launch template that a resource names by its id or name; None if it is not in this template."""
     stated = mapping(specification)
     for key in ("LaunchTemplateId", "LaunchTemplateName", "Id", "Name", "TemplateId"):
-        referred = template.referred(stated.get(key), LAUNCH_TEMPLATE)
+        referred = template.referred_resource(stated.get(key), LAUNCH_TEMPLATE)
         if referred is not None:
             return launch_of(mapping(referred.properties.get("LaunchTemplateData")), template)
     name = stated.get("LaunchTemplateName", stated.get("Name"))
@@ -136,7 +136,7 @@ def auto_scaling_group(resource: Resource, template: Template) -> Iterator[Part]
     if mixed:
         yield from _mixed_policy_parts(mixed, template, *counts)
         return
-    configuration = template.referred(
+    configuration = template.referred_resource(
         properties.get("LaunchConfigurationName"), "AWS::AutoScaling::LaunchConfiguration"
     )
     launch = (

@@ -31,7 +31,7 @@ MAX_SEARCHED = 40
 
 def endpoint(resource: Resource, template: Template) -> Iterator[Part]:
     """The variants of an endpoint's configuration."""
-    config = template.referred(resource.properties.get("EndpointConfigName"), CONFIG)
+    config = template.referred_resource(resource.properties.get("EndpointConfigName"), CONFIG)
     if config is None:
         reason = "its configuration is not in this template"
         yield Missing(name="instances", group="compute", reason=reason)

@@ -81,12 +81,12 @@ class Template:
             self._resources[logical_id] = Resource(
                 logical_id=logical_id,
                 type=str(raw.get("Type", "")),
-                properties=_mapping(self.resolved(raw.get("Properties", {}))),
+                properties=_mapping(self.resolve(raw.get("Properties", {}))),
                 path=path.removesuffix("/Resource") if isinstance(path, str) else logical_id,
             )
         return self._resources[logical_id]
 
-    def referred(self, value: Any, *types: str) -> Resource | None:
+    def referred_resource(self, value: Any, *types: str) -> Resource | None:
         """The resource of one of some types that a resolved value refers to; None if it refers to none."""
         if not isinstance(value, Reference) or value.logical_id not in self._raw:
             return None
@@ -98,12 +98,12 @@ class Template:
         path = _mapping(_mapping(self._raw[logical_id]).get("Metadata")).get("aws:asset:path")
         return path if isinstance(path, str) else None
 
-    def resolved(self, value: Any, depth: int = 0) -> Any:
+    def resolve(self, value: Any, depth: int = 0) -> Any:
         """A value with its functions carried out."""
         if depth > MAX_DEPTH:
             return Unknown(reason="it is nested too deeply")
         if isinstance(value, list):
-            items = [self.resolved(item, depth + 1) for item in value]
+            items = [self.resolve(item, depth + 1) for item in value]
             return [item for item in items if item is not NO_VALUE]
         if not isinstance(value, Mapping):
             return value
@@ -113,7 +113,7 @@ class Template:
                 return _FUNCTIONS[name](self, argument, depth + 1)
             if name.startswith("Fn::"):
                 return Unknown(reason=f"{cut(name)} is known at the deployment only")
-        values = {key: self.resolved(item, depth + 1) for key, item in value.items()}
+        values = {key: self.resolve(item, depth + 1) for key, item in value.items()}
         return {key: item for key, item in values.items() if item is not NO_VALUE}
 
     # --------------------------------------------------------------------------------------------------- functions
@@ -152,18 +152,18 @@ class Template:
         holds = self._holds(argument[0], depth)
         if holds is None:
             return Unknown(reason=f"condition {cut(argument[0])} is known at the deployment only")
-        return self.resolved(argument[1 if holds else 2], depth)
+        return self.resolve(argument[1 if holds else 2], depth)
 
     def _join(self, argument: Any, depth: int) -> Any:
         if not _is_list(argument, 2):
             return Unknown(reason="Fn::Join needs a text and a list")
-        pieces = self.resolved(argument[1], depth)
+        pieces = self.resolve(argument[1], depth)
         unknown = _first_unknown(pieces if isinstance(pieces, list) else [pieces])
         return unknown or str(argument[0]).join(map(str, pieces))
 
     def _sub(self, argument: Any, depth: int) -> Any:
         text, values = argument if _is_list(argument, 2) else (argument, {})
-        values = _mapping(self.resolved(values, depth))
+        values = _mapping(self.resolve(values, depth))
         pieces, rest = [], str(text)
         while "${" in rest:
             before, _, rest = rest.partition("${")
@@ -185,7 +185,7 @@ class Template:
     def _select(self, argument: Any, depth: int) -> Any:
         if not _is_list(argument, 2):
             return Unknown(reason="Fn::Select needs an index and a list")
-        index, items = (self.resolved(item, depth) for item in argument)
+        index, items = (self.resolve(item, depth) for item in argument)
         if isinstance(items, list) and str(index).isdecimal() and int(index) < len(items):
             return items[int(index)]
         return items if isinstance(items, Unknown) else Unknown(reason="Fn::Select from a list that is not known here")
@@ -193,7 +193,7 @@ class Template:
     def _split(self, argument: Any, depth: int) -> Any:
         if not _is_list(argument, 2):
             return Unknown(reason="Fn::Split needs two texts")
-        text = self.resolved(argument[1], depth)
+        text = self.resolve(argument[1], depth)
         separator = str(argument[0])
         return (
             text.split(separator)
@@ -202,11 +202,11 @@ class Template:
         )
 
     def _find(self, argument: Any, depth: int) -> Any:
-        keys = [self.resolved(key, depth) for key in argument[:3]] if isinstance(argument, list) else []
+        keys = [self.resolve(key, depth) for key in argument[:3]] if isinstance(argument, list) else []
         value: Any = self._mappings
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) and isinstance(key, str) else None
-        return Unknown(reason="a mapping has no such value") if value is None else self.resolved(value, depth)
+        return Unknown(reason="a mapping has no such value") if value is None else self.resolve(value, depth)
 
     # -------------------------------------------------------------------------------------------------- conditions
 
@@ -226,7 +226,7 @@ class Template:
     def _equal(self, argument: Any, depth: int) -> bool | None:
         if not _is_list(argument, 2):
             return None
-        left, right = (self.resolved(side, depth + 1) for side in argument)
+        left, right = (self.resolve(side, depth + 1) for side in argument)
         # A text that names a resource or the account is known at the deployment only.
         if _first_unknown([left, right]) or any("${" in str(side) for side in (left, right)):
             return None

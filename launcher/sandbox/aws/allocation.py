@@ -63,7 +63,7 @@ class Capacity:
     vcpus: int | None = None
     spot_usd: Mapping[str, Decimal] = field(default_factory=dict)
 
-    def left(self, type_: str, facts: SubnetFacts) -> float:
+    def free_instances(self, type_: str, facts: SubnetFacts) -> float:
         """How many further instances a pool can start."""
         names = (type_, *_names(type_, facts))
         if set(names) & set(self.lacking):
@@ -152,7 +152,7 @@ def _spot_key(
     strategy = distribution.get(STRATEGY, LOWEST_PRICE)
 
     def key(pool: Pool) -> tuple[Any, ...]:
-        left = capacity.left(pool.type, pool.facts)
+        left = capacity.free_instances(pool.type, pool.facts)
         known = capacity.usd(pool.type, region, pool.facts.zone, pool.facts.zone_id)
         usd = Decimal("Infinity") if known is None else known
         if strategy == "capacity-optimized":

@@ -106,7 +106,7 @@ class Fleet:
         self, data: Mapping[str, Any], distribution: Mapping[str, Any], pool: allocation.Pool, *, spot: bool
     ) -> tuple[str, str]:
         """Why EC2 starts no instance in a pool: the error's code and message; both empty if it does."""
-        if self.capacity.left(pool.type, pool.facts) < 1:
+        if self.capacity.free_instances(pool.type, pool.facts) < 1:
             code, message = allocation.INSUFFICIENT
             return code, message.format(type=pool.type, zone=pool.facts.zone)
         limit = self.capacity.spot_vcpus if spot else self.capacity.vcpus
@@ -131,7 +131,7 @@ class Fleet:
     def _start_machine(
         self, group: Group, data: Mapping[str, Any], type_: str, subnet: str, zone: str, *, spot: bool
     ) -> Machine:
-        tags = {**instance_tags(data), **group.propagated()}
+        tags = {**instance_tags(data), **group.propagated_tags()}
         enabled = data.get("MetadataOptions", {}).get("InstanceMetadataTags") == "enabled"
         refusal = shown_tags(tags) if enabled else ""
         if refusal:

@@ -70,14 +70,14 @@ def _with_followers(written: Callable[..., Any], fleets: Registry) -> Callable[.
     """Moto's function; after each call the nodes follow the requested state in the row."""
 
     @wraps(written)
-    def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **options: Any) -> Any:
+    def write_and_follow(backend: DynamoDBBackend, table_name: str, *args: Any, **options: Any) -> Any:
         answer = written(backend, table_name, *args, **options)
         name = table_name.rpartition("/")[2]
         if name.startswith(_PREFIX):
             _follow(backend, name, fleets)
         return answer
 
-    return answered
+    return write_and_follow
 
 
 def _follow(backend: DynamoDBBackend, table: str, fleets: Registry) -> None:

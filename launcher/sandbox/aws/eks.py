@@ -25,7 +25,7 @@ from launcher.model.update import Needs
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing, unchanged
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, keep_resource, nothing
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.specification import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import PodNodeGroup
@@ -241,7 +241,7 @@ class Eks:
             Model(
                 type="AWS::EKS::Cluster", make=self._make_cluster, change=_change_cluster, remove=self._remove_cluster
             ),
-            Model(type="AWS::EKS::Addon", make=self._make_addon, change=unchanged, remove=nothing),
+            Model(type="AWS::EKS::Addon", make=self._make_addon, change=keep_resource, remove=nothing),
             Model(
                 type="AWS::EKS::Nodegroup", make=self._make_group, change=self._change_group, remove=self._remove_group
             ),
@@ -340,6 +340,6 @@ def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
 
 
 _WITHOUT_NODES = (
-    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=unchanged, remove=nothing),
-    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=unchanged, remove=nothing),
+    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=keep_resource, remove=nothing),
+    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=keep_resource, remove=nothing),
 )

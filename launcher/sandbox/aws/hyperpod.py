@@ -81,7 +81,7 @@ class HyperPod:
     def _make(self, requested: Requested, cluster_id: str) -> Created:
         name, clusters = requested.need("ClusterName"), _sagemaker(requested).clusters
         of_eks = eks_name(requested.properties) is not None
-        spec = hyperpod_nodes.checked(requested, self.hosts) if of_eks else _check_cluster(requested)
+        spec = hyperpod_nodes.check_request(requested, self.hosts) if of_eks else _check_cluster(requested)
         if name in clusters:
             raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {name} already exists")
         cluster = PodCluster(
@@ -128,7 +128,7 @@ class HyperPod:
         if eks_name(requested.properties) is None:
             _check_cluster(requested)
         else:
-            hyperpod_nodes.checked(requested, self.hosts)
+            hyperpod_nodes.check_request(requested, self.hosts)
         current: Any = _sagemaker(requested).clusters[name]
         for group in hyperpod_groups(current.request, requested.properties):
             if group.needs is Needs.NEW_CLUSTER:

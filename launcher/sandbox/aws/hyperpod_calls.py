@@ -103,7 +103,7 @@ def list_cluster_nodes(response: Any) -> ActionResult:
         sort_order=request.get("SortOrder"),
     )
     group_part, logical = request.get("InstanceGroupNameContains", ""), request.get("IncludeNodeLogicalIds") is True
-    summaries = pod.listed(nodes, group_part=group_part, with_logical_ids=logical and token is None)
+    summaries = pod.list_nodes(nodes, group_part=group_part, with_logical_ids=logical and token is None)
     return ActionResult({"NextToken": token, "ClusterNodeSummaries": summaries})
 
 
@@ -135,10 +135,10 @@ def _refuse_of_eks(pod: PodCluster, call: str) -> None:
 def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(answer)
-    def answered(backend: SageMakerModelBackend, cluster_name: str, **options: Any) -> Any:
+    def answer_by_name(backend: SageMakerModelBackend, cluster_name: str, **options: Any) -> Any:
         return answer(backend, cluster_name=_cluster(backend, cluster_name).cluster_name, **options)
 
-    return answered
+    return answer_by_name
 
 
 def _pod(response: Any) -> PodCluster:

@@ -34,7 +34,7 @@ from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")
 
 
-def checked(requested: Requested, hosts: Registry) -> str:
+def check_request(requested: Requested, hosts: Registry) -> str:
     """The EKS cluster that a request's nodes join.
 
     Raises:

@@ -21,7 +21,7 @@ def publish_images() -> None:
     dictionary: Any = ParameterDict
     before = dictionary._check_loading_status  # noqa: SLF001 - where moto loads AWS's own parameters
 
-    def loaded(parameters: Any, key: str) -> None:
+    def load_parameters(parameters: Any, key: str) -> None:
         before(parameters, key)
         if key in PARAMETERS and not dict.get(parameters, key):
             fields = {"parameter_type": "String", "value": IMAGE, "version": 1, "data_type": "text"}
@@ -30,4 +30,4 @@ def publish_images() -> None:
             parameter = make(account_id=parameters.account_id, name=key, last_modified_date=0, **fields, **empty)
             dict.__setitem__(parameters, key, [parameter])
 
-    dictionary._check_loading_status = loaded  # noqa: SLF001 - the same
+    dictionary._check_loading_status = load_parameters  # noqa: SLF001 - the same

@@ -60,7 +60,7 @@ class Model:
     remove: Callable[[Requested, Any], None] | None = None
 
 
-def unchanged(_requested: Requested, before: Any) -> Any:
+def keep_resource(_requested: Requested, before: Any) -> Any:
     """A change that leaves the resource as it was created."""
     return before
 

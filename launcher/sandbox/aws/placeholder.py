@@ -5,7 +5,7 @@ Emulated: nothing. Its `Ref` is its name, its `Fn::GetAtt` a text that names its
 
 from dataclasses import dataclass
 
-from launcher.sandbox.aws.model import Created, Model, Requested, nothing, unchanged
+from launcher.sandbox.aws.model import Created, Model, Requested, keep_resource, nothing
 
 _CUSTOM = "custom resources need Lambda code, which the sandbox does not run"
 _UNKNOWN = "moto has no model of this type"
@@ -43,8 +43,8 @@ def _metadata(requested: Requested) -> Created:
     return Created(physical_resource_id=requested.name)
 
 
-NOTHING_MADE = Model(type="", make=placeholder, change=unchanged, remove=nothing)
+NOTHING_MADE = Model(type="", make=placeholder, change=keep_resource, remove=nothing)
 """The model of every type without a model of its own."""
 
-METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=unchanged, remove=nothing)
+METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=keep_resource, remove=nothing)
 """The CDK's usage metric: AWS creates nothing for it either."""

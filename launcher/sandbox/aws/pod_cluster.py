@@ -76,7 +76,9 @@ class PodCluster:
         fields = {key: value for key, value in group.items() if key != "InstanceCount"}
         return {**fields, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": IN_SERVICE}
 
-    def listed(self, nodes: Iterable[ClusterNode], *, group_part: str, with_logical_ids: bool) -> list[dict[str, Any]]:
+    def list_nodes(
+        self, nodes: Iterable[ClusterNode], *, group_part: str, with_logical_ids: bool
+    ) -> list[dict[str, Any]]:
         """Nodes as ListClusterNodes returns them; with logical ids also those that have no instance yet."""
         summaries = [
             {**node.summary(), "InstanceStatus": {"Status": node.status, "Message": self.message(node)}}

@@ -349,12 +349,12 @@ class Registry:
     def join(self, name: str, node_group: PodNodeGroup) -> None:
         """Add the instances of a node group to an EKS cluster."""
         _refuse_over(node_group.count)
-        self.hosted(name).join(node_group)
+        self.kubernetes_of(name).join(node_group)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
         """Install the contents of a chart or an add-on in an EKS cluster."""
         try:
-            self.hosted(name).install(operators, objects, note)
+            self.kubernetes_of(name).install(operators, objects, note)
         except RefusedError as refused:
             raise ClusterFailedError(f"{name}: {refused}") from refused
         if objects:
@@ -364,7 +364,7 @@ class Registry:
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
         """Create or replace objects in an EKS cluster; raise ClusterFailedError if the cluster refuses an object."""
         try:
-            self.hosted(name).put(objects)
+            self.kubernetes_of(name).put(objects)
         except RefusedError as refused:
             raise ClusterFailedError(f"{name}: {refused}") from refused
 
@@ -387,9 +387,9 @@ class Registry:
             ClusterFailedError: the nodes exceed the sandbox's limit.
         """
         _refuse_over(count)
-        self.hosted(name).resize(group, count)
+        self.kubernetes_of(name).resize(group, count)
 
-    def hosted(self, name: str) -> HostedKubernetes:
+    def kubernetes_of(self, name: str) -> HostedKubernetes:
         """The Kubernetes of an EKS cluster."""
         with self._lock:
             return self._kubernetes[name]
@@ -421,11 +421,11 @@ class Registry:
 
     def renew_node(self, name: str, instance_id: str, new_id: str) -> None:
         """Replace the node of an instance in an EKS cluster by the node of another one."""
-        self.hosted(name).renew(instance_id, new_id)
+        self.kubernetes_of(name).renew(instance_id, new_id)
 
     def identify(self, name: str, group: str, instance_ids: Sequence[str]) -> None:
         """Give the nodes of a group in an EKS cluster their instances."""
-        self.hosted(name).identify(group, instance_ids)
+        self.kubernetes_of(name).identify(group, instance_ids)
 
     def set_fleet(self, name: str, *, up: bool) -> None:
         """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""

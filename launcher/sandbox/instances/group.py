@@ -72,7 +72,7 @@ class Group:
         """The instances that count towards the desired number."""
         return [member for member in self.members.values() if member.state in (PENDING, IN_SERVICE)]
 
-    def propagated(self) -> dict[str, str]:
+    def propagated_tags(self) -> dict[str, str]:
         """The tags that new instances get."""
         own = {key: str(tag["Value"]) for key, tag in self.tags.items() if tag.get("PropagateAtLaunch")}
         return {**own, "aws:autoscaling:groupName": self.name}

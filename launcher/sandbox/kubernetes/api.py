@@ -14,7 +14,7 @@ from launcher.sandbox.kubernetes.held_jobs import held_back, refuse_unqueued
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds
 from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, Objects, conditioned, now
+from launcher.sandbox.kubernetes.store import Object, Objects, now, update_condition
 from launcher.sandbox.kubernetes.validation import validate
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -179,7 +179,7 @@ def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, m
     def apply(stored: Object) -> Object:
         return {
             **stored,
-            "status": conditioned(stored.get("status", {}), "DisruptionTarget", reason=reason, message=message),
+            "status": update_condition(stored.get("status", {}), "DisruptionTarget", reason=reason, message=message),
         }
 
     objects.update(pods, place[0], apply, place[1])

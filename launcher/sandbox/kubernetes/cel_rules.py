@@ -21,7 +21,7 @@ _FUNCTIONS = {
 """Functions that Kubernetes adds to CEL (Kubernetes documentation, CEL, "Kubernetes CEL libraries")."""
 
 
-def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: str) -> Iterator[Cause]:
+def broken_rules(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: str) -> Iterator[Cause]:
     """The rules at one place of a schema that a value violates.
 
     `old` is None for a new value: transition rules are then skipped.

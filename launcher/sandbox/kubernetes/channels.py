@@ -50,7 +50,7 @@ class Channels:
         """Send one frame."""
         self._connection.sendall(ABNF(1, 0, 0, 0, ABNF.OPCODE_BINARY, 0, bytes([channel]) + data).format())
 
-    def taken(self) -> tuple[int, bytes] | None:
+    def next_frame(self) -> tuple[int, bytes] | None:
         """The next frame's channel and data; None if the client has disconnected."""
         frame = self._frames.recv_frame()
         if frame.opcode == ABNF.OPCODE_CLOSE or not frame.data:
@@ -138,7 +138,7 @@ def _exchange(channels: Channels, outputs: dict[int, int], written: int | None, 
                 del outputs[stream]
         if channels.fileno() not in ready:
             continue
-        frame = channels.taken()
+        frame = channels.next_frame()
         if frame is None:
             raise ConnectionResetError
         channel, data = frame
@@ -185,7 +185,7 @@ def forward(channels: Channels, port: int) -> None:
                     return
                 channels.send(0, data)
             if channels.fileno() in ready:
-                frame = channels.taken()
+                frame = channels.next_frame()
                 if frame is None:
                     return
                 far.sendall(frame[1])

@@ -23,7 +23,7 @@ from launcher.sandbox.kubernetes.kinds import shipped_kinds
 from launcher.sandbox.kubernetes.kubelet import FORCED_GRACE_S, PodRun
 from launcher.sandbox.kubernetes.server import Server
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, conditioned, now, owner_uids
+from launcher.sandbox.kubernetes.store import Object, now, owner_uids, update_condition
 from launcher.sandbox.kubernetes.tokens import Tokens
 
 _POLL_S = 0.2
@@ -152,7 +152,7 @@ class KubernetesCluster:
         }
         kind = self._cluster.kind("", "nodes")
         node_object = self.api.create(kind, "", node)
-        status = conditioned({"allocatable": room, "capacity": room}, "Ready", reason="KubeletReady", message="")
+        status = update_condition({"allocatable": room, "capacity": room}, "Ready", reason="KubeletReady", message="")
         self._cluster.set_status("", "nodes", node_object, status)
 
     def nodes(self) -> list[Object]:
@@ -337,7 +337,7 @@ class KubernetesCluster:
     def _bind(self, namespace: str, name: str, node: str) -> None:
 
         def apply(stored: Object) -> Object:
-            status = conditioned(stored["status"], "PodScheduled")
+            status = update_condition(stored["status"], "PodScheduled")
             return {**stored, "spec": {**stored["spec"], "nodeName": node}, "status": status}
 
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
@@ -347,7 +347,7 @@ class KubernetesCluster:
         conditions = pod["status"].get("conditions", [])
         if any(condition["type"] == "PodScheduled" and condition.get("message") == why for condition in conditions):
             return
-        status = conditioned(pod["status"], "PodScheduled", is_true=False, reason="Unschedulable", message=why)
+        status = update_condition(pod["status"], "PodScheduled", is_true=False, reason="Unschedulable", message=why)
         self._cluster.set_status("", "pods", pod, status)
         self._cluster.event(pod, "Warning", "FailedScheduling", why, source="default-scheduler")
 

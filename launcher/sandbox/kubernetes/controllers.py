@@ -9,7 +9,7 @@ from typing import Any
 from launcher.sandbox.kubernetes.api import Api
 from launcher.sandbox.kubernetes.kinds import Kind
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, conditioned, now, owner_uids
+from launcher.sandbox.kubernetes.store import Object, now, owner_uids, update_condition
 
 REPLACE_S = 1.0
 """Delay before a failed pod is replaced: in Kubernetes 10 s, doubled each time (pkg/controller/job); here 1 s."""
@@ -142,7 +142,7 @@ def with_condition(status: Object, kind: str, reason: str, message: str) -> Obje
     """A job's status with one more condition; a condition that is already true does not change."""
     if condition({"status": status}, kind) is not None:
         return status
-    return conditioned(status, kind, reason=reason, message=message, lastProbeTime=now())
+    return update_condition(status, kind, reason=reason, message=message, lastProbeTime=now())
 
 
 def is_over(job: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from launcher.sandbox.kubernetes.controllers import Cluster, is_over
 from launcher.sandbox.kubernetes.held_jobs import QUEUE_LABEL, with_suspend
 from launcher.sandbox.kubernetes.placing import requests_of
 from launcher.sandbox.kubernetes.pod_rules import quantity
-from launcher.sandbox.kubernetes.store import Object, conditioned
+from launcher.sandbox.kubernetes.store import Object, update_condition
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
@@ -243,7 +243,7 @@ def _set_condition(
         same = [condition for condition in before.get("conditions", ()) if condition["type"] == kind]
         if same and (same[0]["status"], same[0]["message"]) == (str(is_true), message):
             return stored
-        after = conditioned(before, kind, is_true=is_true, reason=reason, message=message)
+        after = update_condition(before, kind, is_true=is_true, reason=reason, message=message)
         return {**stored, "status": after if admission is None else {**after, "admission": admission}}
 
     cluster.api.objects.update(

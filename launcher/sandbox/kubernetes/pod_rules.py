@@ -191,11 +191,11 @@ def pod_changes(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cau
     """Forbidden changes of an existing pod: nearly all of its specification."""
     free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates")
 
-    def fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    def fixed_fields(spec: Mapping[str, Any]) -> dict[str, Any]:
         unchanged = {name: value for name, value in spec.items() if name not in free}
         parts = ("containers", "initContainers")
         return {**unchanged, **{part: [{**row, "image": ""} for row in unchanged.get(part, ())] for part in parts}}
 
-    if fixed(document["spec"]) != fixed(old["spec"]):
+    if fixed_fields(document["spec"]) != fixed_fields(old["spec"]):
         return [("spec", "Forbidden: pod updates may not change fields other than `spec.containers[*].image`")]
     return []

@@ -17,7 +17,7 @@ _HISTORY = 4096
 """Number of changes from which a watch can resume; a real etcd is compacted every five minutes."""
 
 
-def conditioned(status: Object, kind: str, *, is_true: bool = True, **fields: str) -> Object:
+def update_condition(status: Object, kind: str, *, is_true: bool = True, **fields: str) -> Object:
     """A status with a condition, which replaces an earlier one of its type."""
     row = {"type": kind, "status": str(is_true), **fields, "lastTransitionTime": now()}
     others = [condition for condition in status.get("conditions", ()) if condition["type"] != kind]

@@ -60,7 +60,7 @@ def broken_rules(
         )
         return
     yield from _bounds(schema, value, path)
-    yield from cel_rules.broken(schema, value, old, path, _kind_of(value))
+    yield from cel_rules.broken_rules(schema, value, old, path, _kind_of(value))
     if isinstance(value, dict):
         yield from ((f"{path}.{name}", "Required value") for name in schema.get("required", ()) if name not in value)
         named, free = schema.get("properties", {}), schema.get("additionalProperties")

@@ -13,7 +13,7 @@ from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
-from launcher.model.units import spoken
+from launcher.model.units import duration_text
 from launcher.records.submission import HeadNode
 from launcher.targets.parallelcluster import readback
 from launcher.targets.parallelcluster.target import CLUSTER_TYPE
@@ -137,7 +137,9 @@ class DeployedParallelCluster(SlurmCluster):
         with stage(notify):
             while compute_fleet.status(session, cluster) in ("START_REQUESTED", "STARTING"):
                 if waited >= patience_s:
-                    notify(f"the fleet is not running after {spoken(patience_s)}; the job will wait for the fleet")
+                    notify(
+                        f"the fleet is not running after {duration_text(patience_s)}; the job will wait for the fleet"
+                    )
                     return
                 sleep(FLEET_POLL_S)
                 waited += FLEET_POLL_S
@@ -170,7 +172,8 @@ class DeployedParallelCluster(SlurmCluster):
                     continue
                 if waited >= patience_s:
                     raise DeploymentFailedError(
-                        f"the compute fleet of {cluster} is {status} after {spoken(patience_s)}: nothing was deployed",
+                        f"the compute fleet of {cluster} is {status} after {duration_text(patience_s)}: "
+                        "nothing was deployed",
                         hint=f"pcluster describe-compute-fleet --region {session.region} --cluster-name {cluster}",
                     )
                 sleep(FLEET_POLL_S)

@@ -15,7 +15,7 @@ from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.pcs import GROUP_TAG, LOGIN, PCS_CLUSTER_TAG, USER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
-from launcher.model.units import spoken
+from launcher.model.units import duration_text
 from launcher.records.submission import HeadNode
 from launcher.rendering.names import OUTPUTS
 from launcher.rendering.node import login_boots_uri
@@ -165,7 +165,7 @@ class PcsCluster(SlurmCluster):
 
     def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
         """The number of running instances of each type."""
-        return instances.counted(session, PCS_CLUSTER_TAG, outputs["PcsClusterId"])
+        return instances.count_instances(session, PCS_CLUSTER_TAG, outputs["PcsClusterId"])
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
         """Ask Slurm; a node that is replaced loses its instance too, because PCS may keep one that is only down."""
@@ -176,7 +176,11 @@ class PcsCluster(SlurmCluster):
 
 def _no_login_node(plan: Plan, cluster: str, failed: int, lines: list[str]) -> DeploymentFailedError:
     """Why the login node is not there, with the last lines of its newest failed boot."""
-    why = f"{failed} login nodes failed to boot" if failed > 1 else f"no login node is ready after {spoken(LOGIN_S)}"
+    why = (
+        f"{failed} login nodes failed to boot"
+        if failed > 1
+        else f"no login node is ready after {duration_text(LOGIN_S)}"
+    )
     shown = "".join(f"\n  {line}" for line in ("the last lines of the newest failed boot:", *lines)) if lines else ""
     command = f"aws pcs get-compute-node-group --region {plan.place.region} --cluster-identifier {cluster}"
     hint = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.aws import alarms, buckets, roles
 from launcher.aws.endpoint_parts import component_state, config_state, model_state, rollback_alarms, scaling_state
-from launcher.aws.endpoints import described
+from launcher.aws.endpoints import describe_endpoint
 from launcher.model.endpoint import FILLED, RETENTION_DAYS, Endpoint, EndpointMode, endpoint_alarms
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS
@@ -68,7 +68,7 @@ def config(reading: Reading) -> None:
 def endpoint(reading: Reading) -> None:
     """The endpoint: in service, with the requested configuration, and with its own alarms that roll back an update."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _endpoint(reading)
-    state = described(reading.session, outputs["EndpointName"])
+    state = describe_endpoint(reading.session, outputs["EndpointName"])
     checks.equal("endpoint", IN_SERVICE, state.status)
     checks.equal("endpoint's configuration", outputs["EndpointConfigName"], state.config)
     if not planned.scales and planned.mode is not EndpointMode.COMPONENTS:

@@ -16,7 +16,7 @@ from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.stages import Notify, stage
-from launcher.model.units import number_of, spoken
+from launcher.model.units import duration_text, number_of
 from launcher.workflow.cluster.guard_stop import read_endpoint_stop
 
 PROMPT = "Count from one to twenty in words, separated by commas."
@@ -35,7 +35,7 @@ def serving_stack(name: str) -> str:
     return f"slipway-{name}-serving"
 
 
-def served(name: str, session: Session) -> ServedEndpoint:
+def served_endpoint(name: str, session: Session) -> ServedEndpoint:
     """The endpoint of a plan, read from the outputs of its stack.
 
     Raises:
@@ -107,7 +107,7 @@ def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
     return alarms if line is None else (*alarms, f"log: {line}")
 
 
-def settled(
+def wait_until_settled(
     endpoint: ServedEndpoint,
     session: Session,
     notify: Notify,
@@ -129,10 +129,10 @@ def settled(
             summary = f"endpoint {endpoint.name}: {state.status}, {number_of(state.instances, 'instance')}"
             if summary != reported:
                 notify(summary)
-                changing.now(f"{state.status}, waited for {spoken(limit_s)} at most")
+                changing.now(f"{state.status}, waited for {duration_text(limit_s)} at most")
             reported = summary
             if clock() - begun > limit_s:
-                raise DeploymentFailedError(f"{summary}, still, after {spoken(limit_s)}")
+                raise DeploymentFailedError(f"{summary}, still, after {duration_text(limit_s)}")
             wait(SETTLE_POLL_S)
     return state_of(endpoint, session)
 

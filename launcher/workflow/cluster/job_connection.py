@@ -11,7 +11,7 @@ from launcher.workflow.cluster.deployed import Reached
 from launcher.workflow.cluster.reach import connect, environment_of
 
 
-def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
+def connect_job(submission: Submission, environment: Mapping[str, str]) -> Reached:
     """The connection to the scheduler or API that runs a submission's job.
 
     Raises:

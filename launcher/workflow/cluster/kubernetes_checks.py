@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from launcher.model import eks
-from launcher.model.diagnosis import Check, Outcome, advice, failed, ok, unknown
+from launcher.model.diagnosis import Check, Outcome, advice, failed_check, ok, unknown
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import error
@@ -73,7 +73,7 @@ def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
         f" type=namespace,namespaces={namespace} --cluster-name {inspection.existing.eks or 'CLUSTER'}"
         " --principal-arn YOUR_ROLE; if the namespace does not exist, an administrator must create it"
     )
-    yield failed("cluster rights", requirement, f"not allowed: {', '.join(inspection.missing_rights)}", fix)
+    yield failed_check("cluster rights", requirement, f"not allowed: {', '.join(inspection.missing_rights)}", fix)
 
 
 def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
@@ -92,7 +92,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
             "aws.amazon.com/neuron"
         )
         if not inspection.cluster.pools:
-            yield failed(
+            yield failed_check(
                 "cluster nodes", requirement, f"none of the {len(fitting)} nodes accepts the job's pods: {taints}", fix
             )
             return
@@ -107,7 +107,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
     else:
         present = _node_text(cluster.nodes, cluster.types)
         fix = "set what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
-        yield failed("cluster nodes", requirement, f"{len(fitting)} found; the cluster has {present}", fix)
+        yield failed_check("cluster nodes", requirement, f"{len(fitting)} found; the cluster has {present}", fix)
 
 
 def _makes_again(plan: Plan, inspection: Inspection) -> bool:
@@ -155,14 +155,14 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
         else:
             why = ": pods would use TCP instead of EFA" if name == EFA else ""
             got = f"{', '.join(less[:_MAX_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
-            yield failed("node devices", requirement, got, _PLUGINS[name])
+            yield failed_check("node devices", requirement, got, _PLUGINS[name])
     if (
         EFA in devices
         and pod.huge_pages_mib(facts)
         and all(node.allocatable.get(HUGE_PAGES, "0") == "0" for node in nodes)
     ):
         fix = "use EKS's accelerated images, or set vm.nr_hugepages=5128 on the nodes before the kubelet starts"
-        yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
+        yield failed_check("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
 
 
 def _operator(plan: Plan, inspection: Inspection) -> Iterator[Check]:
@@ -176,7 +176,7 @@ def _operator(plan: Plan, inspection: Inspection) -> Iterator[Check]:
         )
     else:
         fix = "install the operator there, or run.operator: job, which every cluster has"
-        yield failed("operator", requirement, f"the cluster supports {served}", fix)
+        yield failed_check("operator", requirement, f"the cluster supports {served}", fix)
 
 
 def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
@@ -187,10 +187,10 @@ def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     requirement = f"queue {name} in namespace {namespace}"
     if queues is None:
         fix = "install Kueue (on HyperPod: task governance), or remove target.queue"
-        yield failed("queue", requirement, f"the cluster has no Kueue, or {_NOT_READ}", fix)
+        yield failed_check("queue", requirement, f"the cluster has no Kueue, or {_NOT_READ}", fix)
     elif name not in queues:
         near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
-        yield failed("queue", requirement, "it is missing", f"target.queue: {near}")
+        yield failed_check("queue", requirement, "it is missing", f"target.queue: {near}")
     elif queues[name]:
         yield advice(
             "queue",
@@ -203,7 +203,9 @@ def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     if target.priority is not None:
         requirement = f"priority class {target.priority}"
         if inspection.cluster.priority is False:
-            yield failed("priority", requirement, "it is missing", "kubectl get workloadpriorityclasses lists them")
+            yield failed_check(
+                "priority", requirement, "it is missing", "kubectl get workloadpriorityclasses lists them"
+            )
         elif inspection.cluster.priority is None:
             yield unknown("priority", requirement, _NOT_READ)
         else:
@@ -260,5 +262,5 @@ def _bound_role(plan: Plan, inspection: Inspection, requirement: str) -> Check:
         return ok(title, requirement, f"{state}, for {writable_uri} only")
     got = f"the role may write to {writable_uri} only, but the job writes to {checkpoints}"
     if f"{checkpoints}/".startswith(f"{names.store_uri}/"):
-        return failed(title, requirement, got, "remove checkpoint.uri, or name the plan like that folder")
+        return failed_check(title, requirement, got, "remove checkpoint.uri, or name the plan like that folder")
     return advice(title, requirement, got, "remove checkpoint.uri, or allow the pods' role to write there")

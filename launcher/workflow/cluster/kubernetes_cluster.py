@@ -182,7 +182,7 @@ def inspect(plan: Plan, existing: ExistingCluster, connection: Connection, sessi
         priority=plan.request.target.priority,
         account=account,
     )
-    operator = chosen(plan, cluster.operators)
+    operator = choose_operator(plan, cluster.operators)
     missing = read.missing_rights(connection, namespace, operator, account)
     granted = True if cluster.role is not None else has_pod_role(existing, session, namespace, account)
     group = _group(existing, session) if existing.by_slipway and not target_of(plan.place.target).managed else None
@@ -203,7 +203,7 @@ def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState,
     return state, template.instance_type if template is not None else ""
 
 
-def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
+def choose_operator(plan: Plan, served: tuple[Operator, ...]) -> Operator:
     """The operator for a plan's job: the one that the plan names, or the cluster's most capable one for the job."""
     requested = plan.request.run.operator
     if requested is not None:

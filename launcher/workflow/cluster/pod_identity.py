@@ -56,7 +56,7 @@ def grant(
         AwsError: a call failed for another reason.
     """
     try:
-        role_session = eks.assumed(session, pod_identity.access_role)
+        role_session = eks.assume_role(session, pod_identity.access_role)
         if eks.granted_roles(role_session, pod_identity.cluster, namespace, account):
             return
         eks.grant(role_session, pod_identity.cluster, namespace, account, pod_identity.pods_role)
@@ -74,7 +74,7 @@ def grant(
 
 def revoke(pod_identity: PodIdentity, namespace: str, account: str, session: Session) -> bool:
     """Revoke a service account's role, and return whether the account had one."""
-    role_session = eks.assumed(session, pod_identity.access_role)
+    role_session = eks.assume_role(session, pod_identity.access_role)
     grants = eks.granted_roles(role_session, pod_identity.cluster, namespace, account)
     for granted in grants:
         eks.revoke(role_session, pod_identity.cluster, granted)

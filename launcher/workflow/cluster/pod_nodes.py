@@ -14,7 +14,7 @@ from launcher.model.cluster_nodes import (
 )
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.stages import stage
-from launcher.model.units import spoken
+from launcher.model.units import duration_text
 from launcher.submit.kubernetes import cluster_nodes
 from launcher.submit.kubernetes.connection import Connection
 from launcher.workflow.cluster.cluster_access import ClusterAccess
@@ -23,7 +23,7 @@ DRAIN_S, POLL_S = 900.0, 2.0
 """A managed node group waits as long for the pods of a node (EKS user guide, managed node update behaviour)."""
 
 
-def listed(access: ClusterAccess, instances: tuple[NodeInstance, ...]) -> tuple[ClusterNode, ...]:
+def list_nodes(access: ClusterAccess, instances: tuple[NodeInstance, ...]) -> tuple[ClusterNode, ...]:
     """The nodes that run jobs; the words of a service about its instances are added to those of Kubernetes."""
     with access.api() as connection:
         nodes = cluster_nodes.read_nodes(connection)
@@ -90,14 +90,15 @@ def _await_end(
     if not remaining:
         return
     waited = 0.0
-    subject = f"waiting for the pods of {node.name} to save and end, at most {spoken(DRAIN_S)}"
+    subject = f"waiting for the pods of {node.name} to save and end, at most {duration_text(DRAIN_S)}"
     with stage(access.notify, subject) as waiting:
         while remaining:
             names = ", ".join(pod["metadata"]["name"] for pod in remaining)
             waiting.now(f"{len(remaining)} left: {names}")
             if waited >= DRAIN_S:
                 raise DeploymentFailedError(
-                    f"pods of {node.name} have not ended after {spoken(DRAIN_S)}: {names}; the node is only drained",
+                    f"pods of {node.name} have not ended after {duration_text(DRAIN_S)}: {names}; "
+                    "the node is only drained",
                     hint="a PodDisruptionBudget or a long grace period holds them; run it again once they have ended",
                 )
             sleep(POLL_S)

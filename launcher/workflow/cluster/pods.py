@@ -104,7 +104,7 @@ class PodCluster(DeployedCluster):
 
     def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
         """Its nodes of the plan's instance type, with their instances."""
-        return pod_nodes.listed(access, self.node_instances(access))
+        return pod_nodes.list_nodes(access, self.node_instances(access))
 
     def node_instances(self, access: ClusterAccess) -> tuple[NodeInstance, ...]:
         """The instances of its nodes."""

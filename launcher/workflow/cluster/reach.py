@@ -10,7 +10,7 @@ from launcher.aws import eks, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
-from launcher.emulation import attached
+from launcher.emulation import find_sandbox
 from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
@@ -56,7 +56,7 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
         )
 
     def token() -> str:
-        signs = session if head_node.role is None else eks.assumed(session, head_node.role)
+        signs = session if head_node.role is None else eks.assume_role(session, head_node.role)
         return eks.token(signs, name)
 
     authority = cluster.authority or None
@@ -193,7 +193,7 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     command = read_command(folder)
     if command is None or not command.sandbox:
         return environment
-    sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"), folder=folder.root)
+    sandbox = find_sandbox(environment, environment.get("AWS_REGION", "us-east-1"), folder=folder.root)
     if sandbox is None:
         name = folder.path.parent.name
         if command.state == RUNNING:
@@ -216,7 +216,7 @@ def environment_of_newest(name: str, root: Path, environment: Mapping[str, str])
 
 def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | None:
     """The region of a cluster's or endpoint's stacks in the running sandbox; None if it has none of them."""
-    sandbox = attached(environment, "us-east-1", mark=environment.get(MARK))
+    sandbox = find_sandbox(environment, "us-east-1", mark=environment.get(MARK))
     stacks = sandbox.stacks() if sandbox is not None else ()
     return next((stack["region"] for stack in stacks if stack["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
 
@@ -271,7 +271,7 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> "Sandbox"
         SchedulerEndedError: the sandbox has ended.
     """
     # A sandbox that ends with its launch has no mark here.
-    sandbox = attached(environment, str(head_node.region), mark=head_node.instance) if head_node.instance else None
+    sandbox = find_sandbox(environment, str(head_node.region), mark=head_node.instance) if head_node.instance else None
     if sandbox is None:
         message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
         raise SchedulerEndedError(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from launcher.aws.session import Session
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
-from launcher.emulation import attached
+from launcher.emulation import find_sandbox
 from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import SHORT_ID, Plan
@@ -65,7 +65,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     with undone_if_declined(folder), report_ended_sandbox(notify, ends=ends), ExitStack() as stack:
         stack.enter_context(recorded_command(folder, "deploy", sandbox=options.sandbox, done=done))
         context = account_for(priced, quoted, options, stack).context
-        deployment = Deployment.synthesised(folder, quoted, bundle, context)
+        deployment = Deployment.synthesise(folder, quoted, bundle, context)
         if options.dry_run:
             description = plan_lines(quoted.plan)
             show_deployment(deployment, description, options)
@@ -109,7 +109,7 @@ def ends_with_it(options: DeployOptions, region: str) -> bool:
     """Whether the deployment ends with this command's own sandbox; False on AWS and in a sandbox that keeps running."""
     if not options.sandbox:
         return False
-    sandbox = options.emulator or attached(options.environment, region)
+    sandbox = options.emulator or find_sandbox(options.environment, region)
     return sandbox is None or sandbox.record is None
 
 
@@ -159,7 +159,7 @@ def account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | No
     """The environment in which a dry run reads existing resources; None for a sandbox that does not exist yet."""
     if not options.sandbox:
         return options.environment
-    sandbox = options.emulator or attached(options.environment, region)
+    sandbox = options.emulator or find_sandbox(options.environment, region)
     return None if sandbox is None else sandbox.process_environment(options.environment)
 
 

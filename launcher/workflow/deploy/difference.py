@@ -218,15 +218,15 @@ def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None 
     states = {name: stacks.find(session, name) for name in assembly.stacks}
     _refuse_in_progress(states)
     existing = [name for name, state in states.items() if state is not None and state.status not in stacks.NOT_MADE]
-    return compared(assembly, states, {name: stacks.template(session, name) for name in existing}, kind=kind)
+    return compare_assembly(assembly, states, {name: stacks.template(session, name) for name in existing}, kind=kind)
 
 
 def all_new(assembly: Assembly, unasked: str) -> Difference:
     """The difference if AWS is not called, with the reason."""
-    return compared(assembly, dict.fromkeys(assembly.stacks), {}, unasked)
+    return compare_assembly(assembly, dict.fromkeys(assembly.stacks), {}, unasked)
 
 
-def compared(
+def compare_assembly(
     assembly: Assembly,
     states: Mapping[str, StackState | None],
     before: Mapping[str, Mapping[str, Any]],
@@ -259,7 +259,7 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
 
 
 @contextmanager
-def agreed(
+def approved_deployment(
     difference: Difference, quoted: Quote, context: DeployContext, description: Iterable[str]
 ) -> Iterator[AbstractContextManager[None]]:
     """Show what a deployment changes and have it approved; the block deploys, locked against other deployments.

@@ -28,7 +28,7 @@ from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
-from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
+from launcher.workflow.cluster.endpoint import asker, served_endpoint, serving_stack, troubles, wait_until_settled
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import account_for, show_deployment
 from launcher.workflow.deploy.difference import difference_of
@@ -112,7 +112,7 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
         context = account_for(priced, quoted, options, stack).context
-        deployment = Deployment.synthesised(folder, quoted, bundle, context)
+        deployment = Deployment.synthesise(folder, quoted, bundle, context)
         description = endpoint_lines(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
         show_deployment(deployment, description, options)
 
@@ -163,7 +163,7 @@ def _deploy(
     decided = served.endpoint
     account = account_for(priced, quoted, options, stack)
     context = account.context
-    deployment = Deployment.synthesised(log.folder, quoted, bundle, context)
+    deployment = Deployment.synthesise(log.folder, quoted, bundle, context)
     session = deployment.session
     stack.enter_context(deployment.agreed(difference_of(deployment.assembly, session), endpoint_lines(served)))
     try:
@@ -190,12 +190,12 @@ def _deploy(
 def _in_service(log: LaunchLog, decided: Endpoint, deployment: Deployment, account: Account) -> ServedEndpoint:
     """Wait for an endpoint with the requested configuration, read it back, and add both to the log."""
     folder, plan, session, notify = log.folder, deployment.plan, deployment.session, deployment.context.notify
-    endpoint = served(plan.name, session)
+    endpoint = served_endpoint(plan.name, session)
     folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
-    state = settled(endpoint, session, notify)
+    state = wait_until_settled(endpoint, session, notify)
     folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
     notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
-    checked = deployment.verified(endpoint=decided)
+    checked = deployment.verify_resources(endpoint=decided)
     notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')}, stacks: {len(checked.stacks)}")
     log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
     log.verified, log.not_emulated = checked.verified, account.not_emulated(checked, endpoint=True)
@@ -228,7 +228,7 @@ def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Repl
 def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
     """A failure together with the alarms and container messages of an endpoint that was already running."""
     try:
-        reports = troubles(served(plan.name, session), session)
+        reports = troubles(served_endpoint(plan.name, session), session)
     except SlipwayError:
         # The endpoint does not exist, or AWS does not answer: the failure itself is reported.
         return failure

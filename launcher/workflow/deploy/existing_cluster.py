@@ -38,12 +38,12 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
     session = Session(environment=context.environment, region=plan.place.region)
     if plan.request.target.cluster is not None:
         return _join_cluster(folder, quoted, context, session)
-    deployment = Deployment.synthesised(folder, quoted, bundle, context).with_image()
+    deployment = Deployment.synthesise(folder, quoted, bundle, context).with_image()
     difference = deployment.difference()
     if difference.none:
         notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
-        return _read_back(folder, context, deployment.verified(deployed_now=False))
+        return _read_back(folder, context, deployment.verify_resources(deployed_now=False))
     with deployment.agreed(difference, plan_lines(plan)) as approval:
         return deployment.bring_up(approval)
 

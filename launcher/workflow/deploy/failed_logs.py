@@ -47,7 +47,7 @@ class FailedLogs:
         except SlipwayError as problem:
             self.lines[:] = [f"its log could not be read: {problem.message}"]
 
-    def explained(self, failure: DeploymentFailedError) -> DeploymentFailedError:
+    def explain(self, failure: DeploymentFailedError) -> DeploymentFailedError:
         """The failure with these lines, if there are any."""
         if not self.lines:
             return failure

@@ -8,7 +8,7 @@ from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.cdk.commands import toolkit_stack
 from launcher.cdk.runner import SubprocessRunner
-from launcher.emulation import attached, chart_files, create_prerequisites, temporary
+from launcher.emulation import chart_files, create_prerequisites, find_sandbox, temporary
 from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.emulator import EMULATED_ACCOUNT
 from launcher.model.enums import Operator
@@ -39,7 +39,7 @@ def sandbox_for(
     if given is not None:
         yield given
         return
-    sandbox = attached(environment, region)
+    sandbox = find_sandbox(environment, region)
     if sandbox is not None:
         notify("in the running sandbox: slipway sandbox status")
         yield sandbox

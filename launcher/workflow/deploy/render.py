@@ -43,7 +43,7 @@ def render_quote(
     return render(plan, instances=instances, names=blank_names(plan), job=job)
 
 
-def shown(bundle: Bundle, plan: Plan) -> Bundle:
+def show_bundle(bundle: Bundle, plan: Plan) -> Bundle:
     """The files of a plan with descriptive words in the blanks for names that do not exist yet."""
     return with_archive(with_names(bundle, symbolic_names(plan)), PENDING)
 

@@ -19,7 +19,7 @@ from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import stage
-from launcher.model.units import number_of, spoken
+from launcher.model.units import duration_text, number_of
 from launcher.records.quote_document import image_object
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK, stack_name
@@ -28,7 +28,7 @@ from launcher.workflow.cluster.readback.reading import Verification
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
-from launcher.workflow.deploy.difference import Difference, agreed, difference_of
+from launcher.workflow.deploy.difference import Difference, approved_deployment, difference_of
 from launcher.workflow.deploy.failed_creation import empty_failed_creation
 from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
@@ -60,7 +60,7 @@ class Deployment:
     assembly: Assembly
 
     @classmethod
-    def synthesised(cls, folder: RunFolder, quoted: Quote, bundle: Bundle, context: DeployContext) -> Self:
+    def synthesise(cls, folder: RunFolder, quoted: Quote, bundle: Bundle, context: DeployContext) -> Self:
         """The deployment of a run folder's plan. A dry run calls nothing; else the files that it names are packed too.
 
         Raises:
@@ -72,7 +72,7 @@ class Deployment:
             assembly = cdk.synth(folder.path / "plan.json", quoted.digest, folder.assembly, amounts)
         refuse_without_efa(quoted.plan, assembly, context.instances)
         if context.pinned is not None and assembly.names_chart:
-            assembly = assembly.completed(context.pinned())
+            assembly = assembly.add_files(context.pinned())
         return cls(folder=folder, quoted=quoted, bundle=bundle, context=context, assembly=assembly)
 
     def with_image(self) -> Self:
@@ -108,7 +108,7 @@ class Deployment:
         """Show a difference and have it approved; the block deploys (`difference.agreed`)."""
         image = self.quoted.image
         lines = description if image is None else (*description, f"image of the nodes: {image.text}")
-        return agreed(difference, self.quoted, self.context, lines)
+        return approved_deployment(difference, self.quoted, self.context, lines)
 
     def bring_up(self, approval: AbstractContextManager[None]) -> Deployed:
         """Deploy the assembly that was shown, write its outputs, and read back the resources.
@@ -129,7 +129,7 @@ class Deployment:
         with approval:
             outputs = prepared.deploy(inputs=inputs)
         with stage(notify):
-            checked = self.verified()
+            checked = self.verify_resources()
         notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')}, stacks: {len(checked.stacks)}")
         return Deployed(outputs=outputs, verification=checked)
 
@@ -177,8 +177,8 @@ class Deployment:
                     inputs=inputs,
                 )
             except DeploymentFailedError as failure:
-                raise logs.explained(failure) from failure
-        notify(f"deployed in {spoken(events.elapsed())}: {', '.join(self.assembly.stacks)}")
+                raise logs.explain(failure) from failure
+        notify(f"deployed in {duration_text(events.elapsed_s())}: {', '.join(self.assembly.stacks)}")
         return outputs
 
     def show(self) -> None:
@@ -187,7 +187,7 @@ class Deployment:
         now, cdk = datetime.now(UTC), cdk_of(self.context)
         deploy(self.quoted, self.bundle, self.assembly, cdk, outputs=outputs, now=now, on_line=notify)
 
-    def verified(self, *, endpoint: Endpoint | None = None, deployed_now: bool = True) -> Verification:
+    def verify_resources(self, *, endpoint: Endpoint | None = None, deployed_now: bool = True) -> Verification:
         """The resources as they are, compared with the plan; an endpoint has no cluster and no zone.
 
         Raises:

@@ -66,7 +66,7 @@ class StackEvents:
         if self._stage is not None:
             self._stage.end()
 
-    def elapsed(self) -> float:
+    def elapsed_s(self) -> float:
         """Seconds since the start."""
         return self._clock() - self._begun
 

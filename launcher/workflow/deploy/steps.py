@@ -26,7 +26,7 @@ from launcher.rendering.efa_rules import stack_findings
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.reading import ClusterState, Verification
-from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
+from launcher.workflow.deploy.render import UNSUBMITTED, render_any, show_bundle
 
 if TYPE_CHECKING:
     from launcher.emulation import Sandbox
@@ -139,7 +139,7 @@ def record(
     folder.write_json("plan.json", plan)
     folder.write_json("quote.json", quote_document(quoted, rank, catalog.instance_types))
     bundle = render_any(quoted, catalog, run=run, quoted=figures(folder) if figures is not None else None)
-    folder.write_bundle(shown(bundle, quoted.plan))
+    folder.write_bundle(show_bundle(bundle, quoted.plan))
     return bundle
 
 

@@ -11,7 +11,7 @@ from launcher.aws.log_groups import log_groups
 from launcher.aws.service_roles import FSX, SERVICE_ROLES, SPOT, has_service_role, make_command
 from launcher.aws.session import CredentialsError
 from launcher.cdk import toolchain
-from launcher.model.diagnosis import Check, advice, failed, ok, unknown
+from launcher.model.diagnosis import Check, advice, failed_check, ok, unknown
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import SlipwayError
 from launcher.model.request import DEFAULT_QUALIFIER
@@ -58,7 +58,7 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
             got = "billing has not registered the tag: you can activate it about 1 day after its first use"
             yield unknown("cost tag", requirement, got, fix)
         else:
-            yield failed("cost tag", requirement, f"{state}: the bill cannot be split by it", fix)
+            yield failed_check("cost tag", requirement, f"{state}: the bill cannot be split by it", fix)
 
 
 def exports(subject: Subject) -> Iterator[Check]:
@@ -102,7 +102,7 @@ def credentials(subject: Subject) -> Iterator[Check]:
     try:
         caller = subject.caller
     except CredentialsError as problem:
-        yield failed(name, requirement, problem.message, problem.hint)
+        yield failed_check(name, requirement, problem.message, problem.hint)
         return
     yield ok(name, requirement, f"account {caller.account}, {caller.arn}")
 
@@ -112,15 +112,15 @@ def region(subject: Subject) -> Iterator[Check]:
     name, requirement = "region", f"{subject.region} is enabled"
     status = regions.opt_in_status(subject.session("ec2", region=subject.sessions.home), subject.region)
     if status is None:
-        yield failed(name, requirement, "AWS has no region of this name in this partition")
+        yield failed_check(name, requirement, "AWS has no region of this name in this partition")
     elif status == NOT_OPTED_IN:
         fix = f"aws account enable-region --region-name {subject.region}"
-        yield failed(name, requirement, "the account has not opted in to it", fix)
+        yield failed_check(name, requirement, "the account has not opted in to it", fix)
     else:
         yield ok(name, requirement, status)
 
 
-def bootstrapped(subject: Subject) -> Iterator[Check]:
+def check_bootstrap(subject: Subject) -> Iterator[Check]:
     """Check that the CDK can deploy in the region: its parameter, its version, and its staging bucket."""
     name = "bootstrap"
     qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
@@ -128,10 +128,10 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
     version = bootstrap.version(subject.session("ssm"), qualifier)
     fix = _bootstrap(subject, qualifier)
     if version is None:
-        yield failed(name, requirement, "the CDK was never bootstrapped in this region", fix)
+        yield failed_check(name, requirement, "the CDK was never bootstrapped in this region", fix)
         return
     if version < MIN_BOOTSTRAP:
-        yield failed(name, requirement, f"version {version}", fix)
+        yield failed_check(name, requirement, f"version {version}", fix)
         return
     bucket = bootstrap.staging_bucket(qualifier, subject.account, subject.region)
     bucket_exists = bootstrap.bucket_is_there(subject.session("s3"), bucket)
@@ -139,7 +139,7 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
         yield ok(name, requirement, f"version {version}, bucket {bucket}")
     else:
         why = "is gone" if bucket_exists is False else "is not readable by this account"
-        yield failed(name, requirement, f"version {version}, but its bucket {bucket} {why}", fix)
+        yield failed_check(name, requirement, f"version {version}, but its bucket {bucket} {why}", fix)
 
 
 def _bootstrap(subject: Subject, qualifier: str | None) -> str:
@@ -177,7 +177,7 @@ def service_roles(subject: Subject) -> Iterator[Check]:
             # Node groups are Auto Scaling groups, whose own role may make it (AutoScalingServiceRolePolicy).
             yield advice(name, requirement, "not yet: EC2 Auto Scaling creates it", make_command(service))
         else:
-            yield failed(name, requirement, "the account has never used this service", make_command(service))
+            yield failed_check(name, requirement, "the account has never used this service", make_command(service))
 
 
 def programs(subject: Subject) -> Iterator[Check]:
@@ -186,7 +186,7 @@ def programs(subject: Subject) -> Iterator[Check]:
     try:
         command = toolchain.cdk_command(subject.environment)
     except SlipwayError as problem:
-        yield failed(name, requirement, problem.message, problem.hint)
+        yield failed_check(name, requirement, problem.message, problem.hint)
     else:
         yield ok(name, requirement, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
     row = target_of(subject.plan.place.target) if subject.plan is not None else None
@@ -197,7 +197,7 @@ def programs(subject: Subject) -> Iterator[Check]:
     if missing is None:
         yield ok(PLUGIN, requirement, "they are")
     else:
-        yield failed(PLUGIN, requirement, f"{missing} is missing", f"install it: {INSTALLATION[missing]}")
+        yield failed_check(PLUGIN, requirement, f"{missing} is missing", f"install it: {INSTALLATION[missing]}")
 
 
 def shared_log(subject: Subject) -> Iterator[Check]:
@@ -258,7 +258,7 @@ def boundary(subject: Subject) -> Iterator[Check]:
 ACCOUNT = (
     Examination("credentials", "credentials are valid", credentials),
     Examination("region", "the region is enabled", region),
-    Examination("bootstrap", "the CDK is bootstrapped", bootstrapped),
+    Examination("bootstrap", "the CDK is bootstrapped", check_bootstrap),
     Examination("CDK and Node", "the CDK CLI can run here", programs),
     Examination("service role", "service-linked roles exist", service_roles),
     Examination("log retention", "shared log groups expire their events", shared_log),

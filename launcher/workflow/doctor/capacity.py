@@ -6,7 +6,7 @@ from datetime import datetime
 from launcher.aws import regions, training_plan_state
 from launcher.aws.networks import subnets
 from launcher.aws.reservations import ReservationState, reservation
-from launcher.model.diagnosis import Check, advice, failed, ok
+from launcher.model.diagnosis import Check, advice, failed_check, ok
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Plan
 from launcher.model.request import Reservation
@@ -21,7 +21,7 @@ LIVE_STATES = frozenset(("active", "scheduled", "payment-pending"))
 """States of a reservation that has or will have instances (EC2 API reference, CapacityReservation)."""
 
 
-def offered(subject: Subject) -> Iterator[Check]:
+def check_offerings(subject: Subject) -> Iterator[Check]:
     """Each type of the plan in the zone where its instances run."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
@@ -31,10 +31,12 @@ def offered(subject: Subject) -> Iterator[Check]:
         zones = regions.offering_zones(subject.session("ec2"), name)
         if not zones:
             fix = "target.region: any, and slipway plan FILE shows where it is offered"
-            yield failed("type offered", requirement, f"{subject.region} does not offer this type to this account", fix)
+            yield failed_check(
+                "type offered", requirement, f"{subject.region} does not offer this type to this account", fix
+            )
         elif subject.zone is not None and subject.zone not in zones:
             fix = f"target.az_id: one of {', '.join(sorted(zones))}"
-            yield failed("type offered", requirement, f"offered in {', '.join(sorted(zones))} alone", fix)
+            yield failed_check("type offered", requirement, f"offered in {', '.join(sorted(zones))} alone", fix)
         else:
             yield ok("type offered", requirement, f"offered in {', '.join(sorted(zones))}")
 
@@ -50,12 +52,12 @@ def addresses(subject: Subject) -> Iterator[Check]:
         )
         requirement = f"addresses for {number_of(plan.place.nodes, 'node')} in {subnet.id}"
         if shortage:
-            yield failed("free addresses", requirement, shortage[0].message, shortage[0].hint)
+            yield failed_check("free addresses", requirement, shortage[0].message, shortage[0].hint)
         else:
             yield ok("free addresses", requirement, f"{subnet.free_addresses:,} free of {subnet.cidr}")
 
 
-def reserved(subject: Subject) -> Iterator[Check]:
+def check_reservation(subject: Subject) -> Iterator[Check]:
     """Check the reservation that a plan names, or report that it names none but needs one."""
     plan = subject.plan
     if plan is None:
@@ -64,13 +66,15 @@ def reserved(subject: Subject) -> Iterator[Check]:
     if named is None:
         if option is PurchaseOption.CAPACITY_BLOCK and plan.request.target.cluster is None:
             fix = "slipway capacity FILE lists what is for sale; then purchase: {reservation: {id: cr-...}}"
-            yield failed("reservation", "purchase.reservation names the block", "the plan has no reservation", fix)
+            yield failed_check(
+                "reservation", "purchase.reservation names the block", "the plan has no reservation", fix
+            )
         return
     requirement = f"{named.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
     state = reservation(subject.session("ec2"), named.id)
     if state is None:
         fix = "use a reservation of this account and region, or one shared with it"
-        yield failed("reservation", requirement, f"no such reservation in {subject.region}", fix)
+        yield failed_check("reservation", requirement, f"no such reservation in {subject.region}", fix)
         return
     in_use = holdings_of_plan(subject, plan).in_reservation(named.id) if state.available < plan.place.nodes else 0
     against = tuple(_against(subject, plan, named, state, in_use))
@@ -79,7 +83,7 @@ def reserved(subject: Subject) -> Iterator[Check]:
     free += f" and {in_use} of this plan's own cluster" if in_use else ""
     got = f"{state.state}, {free}, {window}"
     if against:
-        yield failed(
+        yield failed_check(
             "reservation",
             requirement,
             f"{got}: {'; '.join(against)}",
@@ -130,15 +134,15 @@ def training_plan(subject: Subject) -> Iterator[Check]:
     got = f"{state.status}, {number_of(state.instances, 'instance')} in {zones}"
     if against:
         fix = "; ".join(finding.hint for finding in against if finding.hint)
-        yield failed("training plan", requirement, "; ".join(finding.message for finding in against), fix)
+        yield failed_check("training plan", requirement, "; ".join(finding.message for finding in against), fix)
     else:
         yield ok("training plan", requirement, got)
         yield from _begins(subject, state.starts_at)
 
 
 CAPACITY = (
-    Examination("type offered", "the type is offered in the zone", offered),
+    Examination("type offered", "the type is offered in the zone", check_offerings),
     Examination("free addresses", "the subnets have room", addresses),
-    Examination("reservation", "the reservation fits the plan", reserved),
+    Examination("reservation", "the reservation fits the plan", check_reservation),
     Examination("training plan", "the training plan fits the plan file", training_plan),
 )

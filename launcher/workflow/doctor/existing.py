@@ -11,7 +11,7 @@ from launcher.aws.networks import GroupState, security_group
 from launcher.aws.objects import Objects
 from launcher.aws.session import error_code
 from launcher.catalog.permissions import load_permissions
-from launcher.model.diagnosis import Check, failed, ok, unknown
+from launcher.model.diagnosis import Check, failed_check, ok, unknown
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import NamedRole, named_roles
@@ -26,7 +26,7 @@ from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks
 from launcher.workflow.doctor.examination import Examination, Subject
-from launcher.workflow.doctor.rights import account_of, judged, one_of
+from launcher.workflow.doctor.rights import account_of, judge, one_of
 
 AVAILABLE = "available"
 """A tag of every stack that Slipway creates."""
@@ -46,7 +46,7 @@ def machine_image(subject: Subject) -> Iterator[Check]:
         yield ok("machine image", requirement, state)
     else:
         got = f"it is {state}" if state is not None else "no AMI that this account can read"
-        yield failed("machine image", requirement, got, "use an AMI of this region, or share it with the account")
+        yield failed_check("machine image", requirement, got, "use an AMI of this region, or share it with the account")
 
 
 def container_image(subject: Subject) -> Iterator[Check]:
@@ -59,7 +59,7 @@ def container_image(subject: Subject) -> Iterator[Check]:
         elif is_in_ecr(subject.session("ecr", region=image.region), image):
             yield ok("container image", requirement, "it exists")
         else:
-            yield failed("container image", requirement, "no such image", "push it, or set another image")
+            yield failed_check("container image", requirement, "no such image", "push it, or set another image")
 
 
 def _named_images(plan: Plan | None) -> Iterator[tuple[str, str]]:
@@ -80,11 +80,11 @@ def readable(subject: Subject) -> Iterator[Check]:
             first_key = Objects.at(subject.session("s3"), uri).first()
         except AwsError as problem:
             if error_code(problem) == "NoSuchBucket":
-                yield failed("data", requirement, "no such bucket", "name one that exists")
+                yield failed_check("data", requirement, "no such bucket", "name one that exists")
                 continue
             raise
         if first_key is None and path != "checkpoint.uri":
-            yield failed("data", requirement, "no objects there", "upload it, or correct the prefix")
+            yield failed_check("data", requirement, "no objects there", "upload it, or correct the prefix")
         else:
             yield ok("data", requirement, f"{first_key} and more" if first_key is not None else "the bucket exists")
 
@@ -117,7 +117,7 @@ def free_names(subject: Subject) -> Iterator[Check]:
         if stack_state is None:
             yield ok("stack name", requirement, f"{name} is free")
         elif CLUSTER_TAG not in stack_state.tags:
-            yield failed(
+            yield failed_check(
                 "stack name",
                 requirement,
                 "a stack of another owner has this name",
@@ -125,10 +125,10 @@ def free_names(subject: Subject) -> Iterator[Check]:
             )
         elif stack_state.status.endswith("_IN_PROGRESS"):
             message = f"{name} is {stack_state.status}: another deployment is under way"
-            yield failed("stack name", requirement, message, "wait until it ends")
+            yield failed_check("stack name", requirement, message, "wait until it ends")
         elif stack_state.status.endswith("ROLLBACK_FAILED") or stack_state.status == "ROLLBACK_COMPLETE":
             fix = f"slipway down {plan.cluster_name}"
-            yield failed(
+            yield failed_check(
                 "stack name", requirement, f"{name} is {stack_state.status}: CloudFormation will not update it", fix
             )
         else:
@@ -155,13 +155,15 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
         existing = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
         inspection = kubernetes_cluster.inspect_cluster(plan, existing, subject.environment)
     except RefusedError as refused:
-        yield failed(name, requirement, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
+        yield failed_check(
+            name, requirement, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else ""
+        )
         return
     except SchedulerError as problem:
-        yield failed(name, requirement, problem.message, "its API may be private: run this inside its network")
+        yield failed_check(name, requirement, problem.message, "its API may be private: run this inside its network")
         return
     except ImpossibleError as problem:
-        yield failed(name, requirement, problem.message, problem.hint)
+        yield failed_check(name, requirement, problem.message, problem.hint)
         return
     yield ok(name, requirement, f"{existing.head_node.text()}, Kubernetes {inspection.cluster.version}")
     yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], inspection)
@@ -197,16 +199,18 @@ def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | No
     """
     title, region = "security group", plan.place.region
     if group is None:
-        return failed(title, requirement, "no such group in the region", "use an existing group, or remove it")
+        return failed_check(title, requirement, "no such group in the region", "use an existing group, or remove it")
     if group.vpc_id != plan.request.network.vpc_id:
-        return failed(title, requirement, f"it belongs to {group.vpc_id}", "name groups of that VPC")
+        return failed_check(title, requirement, f"it belongs to {group.vpc_id}", "name groups of that VPC")
     ways = {"ingress": group.lets_itself_in, "egress": group.lets_itself_out}
     lacking = [way for way, works in ways.items() if strict and not works]
     if not lacking:
         return ok(title, requirement, "confirmed")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
     fix = " && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking)
-    return failed(title, requirement, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix)
+    return failed_check(
+        title, requirement, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix
+    )
 
 
 def roles(subject: Subject) -> Iterator[Check]:
@@ -221,7 +225,7 @@ def roles(subject: Subject) -> Iterator[Check]:
 def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
     title, requirement = "role", f"{role.path} {role.name} exists, and {role.use.service} may assume it"
     if role.account != subject.account:
-        yield failed(
+        yield failed_check(
             title,
             requirement,
             f"it is of account {role.account}, not of {subject.account}",
@@ -233,7 +237,7 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
     except AwsError as problem:
         if error_code(problem) != _NO_ROLE:
             raise
-        yield failed(
+        yield failed_check(
             title,
             requirement,
             "no such role",
@@ -246,7 +250,7 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
         got = f"its trust policy names {', '.join(sorted(services)) or 'no service'}"
         actions = ["sts:AssumeRole", *(["sts:TagSession"] if role.use.service == _PODS else [])]
         allow = {"Effect": "Allow", "Principal": {"Service": role.use.service}, "Action": actions}
-        yield failed(title, requirement, got, f"add to its trust policy: {json.dumps(allow)}")
+        yield failed_check(title, requirement, got, f"add to its trust policy: {json.dumps(allow)}")
     yield _allows(subject, plan, role)
 
 
@@ -256,7 +260,7 @@ def _allows(subject: Subject, plan: Plan, role: NamedRole) -> Check:
     context = {ACCOUNT_KEY: plan.name} if role.use.service == _PODS else {}
     for actions, patterns in needed_actions(load_permissions(), plan.request, role, account_of(subject)):
         decisions += simulate_permissions(session, role.arn, actions, one_of(patterns, plan), context)
-    return judged(subject, "role", f"{role.name} may do the {len(decisions)} things that {role.path} needs", decisions)
+    return judge(subject, "role", f"{role.name} may do the {len(decisions)} things that {role.path} needs", decisions)
 
 
 EXISTING = (

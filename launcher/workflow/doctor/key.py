@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from launcher.aws.keys import ENABLED, default_volume_key, key, key_policy
-from launcher.model.diagnosis import Check, advice, failed, ok
+from launcher.model.diagnosis import Check, advice, failed_check, ok
 from launcher.model.plan import Plan
 from launcher.model.target import VolumeKey
 from launcher.targets.registry import target_of
@@ -100,12 +100,12 @@ def usable(subject: Subject) -> Iterator[Check]:
     name, requirement = "key", f"storage.kms_key_arn {arn} is enabled and symmetric"
     state = key(subject.session("kms"), arn)
     if state is None:
-        yield failed(name, requirement, "no such key in its region", "name one that exists: aws kms list-keys")
+        yield failed_check(name, requirement, "no such key in its region", "name one that exists: aws kms list-keys")
     elif state.state != ENABLED:
         fix = "aws kms cancel-key-deletion" if state.state == "PendingDeletion" else "aws kms enable-key"
-        yield failed(name, requirement, f"it is {state.state}", f"{fix} --region {subject.region} --key-id {arn}")
+        yield failed_check(name, requirement, f"it is {state.state}", f"{fix} --region {subject.region} --key-id {arn}")
     elif not state.encrypts:
-        yield failed(
+        yield failed_check(
             name, requirement, f"it is {state.spec} for {state.usage}", "the services accept symmetric keys only"
         )
     else:
@@ -126,7 +126,11 @@ def lets_in(subject: Subject) -> Iterator[Check]:
             yield ok("key policy", requirement, "a statement allows it; its conditions were not evaluated")
             continue
         got, fix = f"it lacks {', '.join(missing)}: {need.why}", f"add the statement {need.sid} ({PAGE})"
-        yield failed("key policy", requirement, got, fix) if need.fatal else advice("key policy", requirement, got, fix)
+        yield (
+            failed_check("key policy", requirement, got, fix)
+            if need.fatal
+            else advice("key policy", requirement, got, fix)
+        )
 
 
 def volumes(subject: Subject) -> Iterator[Check]:
@@ -148,7 +152,7 @@ def volumes(subject: Subject) -> Iterator[Check]:
         yield from _started_with(subject, row.starts_volumes, default, requirement)
     else:
         got = f"{default}, which the roles of the cluster may not use: its nodes would not start"
-        yield failed(name, requirement, got, f'storage: {{kms_key_arn: "{default}"}}, or {reset}')
+        yield failed_check(name, requirement, got, f'storage: {{kms_key_arn: "{default}"}}, or {reset}')
 
 
 def _own_default(subject: Subject, title: str, arn: str | None, default: str | None) -> Iterator[Check]:
@@ -167,7 +171,7 @@ def _started_with(subject: Subject, role: str, default: str, requirement: str) -
     missing = [word for starter in _starters(subject, role) for word in lacking(policy, starter)]
     if missing:
         got = f"{default}, whose policy lacks {', '.join(missing)} for {name}: nodes would not start"
-        yield failed("volume key", requirement, got, f"add the statements Volumes and VolumeGrants ({PAGE})")
+        yield failed_check("volume key", requirement, got, f"add the statements Volumes and VolumeGrants ({PAGE})")
     else:
         yield ok("volume key", requirement, f"{default}, which {name} may use")
 

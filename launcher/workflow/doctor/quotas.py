@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from launcher.aws import quotas as service_quotas
 from launcher.aws.quotas import Quota
 from launcher.catalog.quotas import load_quotas
-from launcher.model.diagnosis import Check, failed, ok, unknown
+from launcher.model.diagnosis import Check, failed_check, ok, unknown
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, increase_command, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.holdings import holdings_of_plan
@@ -38,7 +38,7 @@ def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence
         fix = f"aws service-quotas list-service-quotas --region {subject.region} --service-code {need.service}"
         return unknown(name, requirement, "the account has no quota of that name", fix)
     name = f"quota {quota.name}"
-    used = service_quotas.used(subject.session("cloudwatch"), quota, subject.now)
+    used = service_quotas.usage(subject.session("cloudwatch"), quota, subject.now)
     others = max(0.0, (used or 0.0) - plan_use)
     free = quota.value - others
     got = f"{quota.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is unknown")
@@ -51,7 +51,7 @@ def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence
         fix = "contact AWS Support: this quota has no increase request"
     if need.least <= free:
         return unknown(name, requirement, f"{got}; whether it counts vCPUs or instances is not documented", fix)
-    return failed(name, requirement, got, fix)
+    return failed_check(name, requirement, got, fix)
 
 
 def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:

@@ -8,7 +8,7 @@ from launcher.aws import bootstrap, buckets, roles, stacks
 from launcher.aws.identity import Decision, role_arn, simulate_permissions
 from launcher.aws.keys import key_policy
 from launcher.catalog.permissions import load_permissions
-from launcher.model.diagnosis import Check, Outcome, advice, failed, ok, unknown
+from launcher.model.diagnosis import Check, Outcome, advice, failed_check, ok, unknown
 from launcher.model.errors import AwsError
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
@@ -49,11 +49,11 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     names = [bootstrap.role_name(account.qualifier, role, me.account, subject.region) for role in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{name}" for name in names]
     requirement = f"{principal} may assume {', '.join(names)}"
-    yield judged(subject, "rights", requirement, simulate_permissions(session, principal, [ASSUME], roles))
+    yield judge(subject, "rights", requirement, simulate_permissions(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
             requirement = f"{principal} may make the {len(actions)} calls of a launch without a resource"
-            yield judged(subject, "rights", requirement, simulate_permissions(session, principal, actions))
+            yield judge(subject, "rights", requirement, simulate_permissions(session, principal, actions))
 
 
 def store_rights(subject: Subject) -> Iterator[Check]:
@@ -72,7 +72,7 @@ def store_rights(subject: Subject) -> Iterator[Check]:
     )
     requirement = f"{principal} may ship jobs to {uri or bucket} and read there"
     policy = (lambda: buckets.policy_of(session, bucket)) if uri is not None else dict[str, Any]
-    yield _unless_let_in(subject, judged(subject, "store", requirement, decisions), (*SHIPS, "s3:ListBucket"), policy)
+    yield _unless_let_in(subject, judge(subject, "store", requirement, decisions), (*SHIPS, "s3:ListBucket"), policy)
     named = plan.request.storage.kms_key_arn if plan.request.target.cluster is None else None
     key = named if uri is None else buckets.default_key(session, bucket)
     if key is None or ":key/" not in key:
@@ -81,7 +81,7 @@ def store_rights(subject: Subject) -> Iterator[Check]:
     through = {"kms:ViaService": f"s3.{subject.region}.{suffix}"}
     fix = "" if key == named else f"allow {' and '.join(USES)} on it: it is the default key of {bucket}"
     requirement = f"{principal} may use {key} through S3"
-    check = judged(
+    check = judge(
         subject, "store key", requirement, simulate_permissions(session, principal, USES, [key], through), fix=fix
     )
     yield _unless_let_in(subject, check, USES, lambda: key_policy(session, key))
@@ -141,10 +141,10 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     decisions: list[Decision] = []
     for policy in policies:
         for right in rendered_statements(load_permissions(), policy, account):
-            resources = one_of(listed(right["Resource"]), plan)
+            resources = one_of(as_list(right["Resource"]), plan)
             decisions += simulate_permissions(session, principal, right["Action"], resources, _context(right))
     requirement = f"{name} may do the {len(decisions)} things that the stacks of {plan.place.target.value} need"
-    check = judged(subject, "execution role", requirement, decisions)
+    check = judge(subject, "execution role", requirement, decisions)
     if check.result is Outcome.FAILED:
         check = replace(check, fix=_bootstrap_fix(subject, roles.attached_policies(session, name), account, policies))
     yield check
@@ -176,7 +176,7 @@ def _bootstrap_fix(subject: Subject, attached: Sequence[str], account: Account, 
 def _context(right: Mapping[str, Any]) -> Mapping[str, str] | None:
     """Values with which the conditions of a statement hold."""
     conditions = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
-    return {key: listed(value)[0] for key, value in conditions.items()} or None
+    return {key: as_list(value)[0] for key, value in conditions.items()} or None
 
 
 def guard_rights(subject: Subject) -> Iterator[Check]:
@@ -193,13 +193,13 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
     decisions: list[Decision] = []
     for right in roles.rights(session, guard.role_arn.rpartition("/")[2]):
         decisions += simulate_permissions(
-            session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], _context(right)
+            session, guard.role_arn, as_list(right["Action"]), as_list(right["Resource"])[:1], _context(right)
         )
     requirement = (
         f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that stop nodes and send notifications"
     )
     fix = "allow these calls in the boundary or the organization's policy, then slipway deploy FILE"
-    yield judged(subject, "guard", requirement, decisions, fix=fix)
+    yield judge(subject, "guard", requirement, decisions, fix=fix)
 
 
 def principal_of(subject: Subject) -> str:
@@ -208,10 +208,10 @@ def principal_of(subject: Subject) -> str:
     return role_arn(subject.session("iam"), me.role) if me.role is not None else me.arn
 
 
-def listed(value: str | Sequence[str]) -> list[str]:
+def as_list(value: str | Sequence[str]) -> list[str]:
     """One or several words of a policy, as a list.
 
-    >>> listed("s3:GetObject")
+    >>> as_list("s3:GetObject")
     ['s3:GetObject']
     """
     return [value] if isinstance(value, str) else list(value)
@@ -234,7 +234,7 @@ def account_of(subject: Subject) -> Account:
     )
 
 
-def judged(subject: Subject, name: str, requirement: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
+def judge(subject: Subject, name: str, requirement: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
     """One check of several decisions: a denial that depends on context of the real call is unknown, not failed."""
     denied = [decision for decision in decisions if not decision.allowed]
     if not denied:
@@ -254,7 +254,7 @@ def judged(subject: Subject, name: str, requirement: str, decisions: Sequence[De
         "the permissions boundary" if any(decision.by_boundary for decision in certain) else "no policy allows it"
     )
     fix = fix or f"{subject.policies_command} writes the policies"
-    return failed(name, requirement, f"denied: {shown} ({why})", fix)
+    return failed_check(name, requirement, f"denied: {shown} ({why})", fix)
 
 
 STORE = Examination("store", "the caller may ship jobs", store_rights)

@@ -233,7 +233,7 @@ def record_loss(folder: RunFolder, last_seen: Callable[[int], datetime | None]) 
     return ran[-1] if ran[-1].ended_at is not None else None
 
 
-def closed(ran: tuple[Attempt, ...], facts: JobFacts | None) -> tuple[Attempt, ...]:
+def close_last(ran: tuple[Attempt, ...], facts: JobFacts | None) -> tuple[Attempt, ...]:
     """The attempts of a job; if it is over and its last has no ending event, the scheduler gives its end and why."""
     if not ran or ran[-1].ended_at is not None or facts is None or not facts.state.final:
         return ran
@@ -253,14 +253,14 @@ def _cause(facts: JobFacts) -> EndedBy:
     return causes.get(facts.state, EndedBy.FAILURE)
 
 
-def cancelled(ran: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+def cancelled_attempts(ran: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
     """The attempts of a cancelled job: its agents are notified only by the end of their containers."""
     if not ran or not ran[-1].by_pod_end:
         return ran
     return (*ran[:-1], replace(ran[-1], ended_by=EndedBy.CANCEL, by_pod_end=False))
 
 
-def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
+def interrupted_attempts(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
     """The attempts of a run, from all of them in order, that ended because their instances were gone."""
     followed = zip_longest(ran, ran[1:])
     return tuple(

@@ -33,7 +33,7 @@ from launcher.records.codec import as_json
 from launcher.records.report_document import stored_report
 from launcher.records.run_folder import STAMP, RunFolder, all_runs
 from launcher.records.stored_quote import stored_quote
-from launcher.workflow.history.bill_exports import export_files, opened, refuse_several
+from launcher.workflow.history.bill_exports import export_files, open_lines, refuse_several
 from launcher.workflow.history.ledger_entries import bought_ids
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
@@ -251,7 +251,7 @@ def _from_export(
     reader = RowReader(tag=tag, period=period, resources=bought_ids(plan))
     rows: list[BilledRow] = []
     for file in files:
-        with opened(file) as lines:
+        with open_lines(file) as lines:
             rows += reader.rows(lines, file.name)
     if not reader.knows_tag:
         raise ImpossibleError(

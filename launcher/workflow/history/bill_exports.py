@@ -87,7 +87,7 @@ def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
 
 
 @contextmanager
-def opened(file: ExportFile) -> Iterator[Iterable[str]]:
+def open_lines(file: ExportFile) -> Iterator[Iterable[str]]:
     """The decompressed lines of a file.
 
     Raises:

@@ -49,7 +49,7 @@ def folder_ledger(root: Path) -> Ledger:
     return Ledger(source=str(root / RUNS), entries=newest_first(entries), unread=tuple(unread))
 
 
-def merged(ledgers: Mapping[str, Ledger]) -> Ledger:
+def merge_ledgers(ledgers: Mapping[str, Ledger]) -> Ledger:
     """Several ledgers as one, the newest run first; `source` has their places."""
     entries = newest_first([entry for ledger in ledgers.values() for entry in ledger.entries])
     unread = tuple(one for ledger in ledgers.values() for one in ledger.unread)

@@ -20,7 +20,7 @@ from launcher.records.command_record import DRY_RUN, CommandRecord, read_command
 from launcher.records.report_document import stored_report
 from launcher.records.run_folder import JOB_FOLDER, METRICS, STAMP, RunFolder
 from launcher.records.stored_quote import stored_quote
-from launcher.workflow.history.attempts import attempts, interrupted, job_events, read_events
+from launcher.workflow.history.attempts import attempts, interrupted_attempts, job_events, read_events
 
 NOT_SUBMITTED = "not-submitted"
 _LOSSES = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST, EndedBy.FAILURE, EndedBy.TIME_LIMIT)
@@ -76,7 +76,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         billed_usd=_read_billed(folder),
         tokens=trained.get("tokens"),
         epochs=trained.get("epoch"),
-        interruptions=len(interrupted(ran)),
+        interruptions=len(interrupted_attempts(ran)),
         lost_h=round(lost_hours(events, last), DIGITS),
         tags=_tags(plan),
         usd_used=None if cost is None else _usd_of_hours(cost, ran, hours),

@@ -31,7 +31,7 @@ from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.measurements import add_measurement, load_measurements, measurement_document
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.records.stored_quote import StoredQuote, stored_quote
-from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
+from launcher.workflow.history.attempts import attempts, budget_stop, interrupted_attempts, points_of, read_events
 
 _KEYS = (b'"parallel"', b'"software"')
 WARM_UP = 0.2
@@ -203,7 +203,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         measured_at=_end_time(events),
         simulated=bool(folder.read_json("report.json").get("simulated")),
         running_h=_running_h(ran),
-        interruptions=len(interrupted(ran)),
+        interruptions=len(interrupted_attempts(ran)),
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
@@ -361,9 +361,9 @@ def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
 
     An attempt without an ending event counts as ended when the next one begins: it has no restart time.
     """
-    interrupted_attempts = interrupted(ran)
+    gone = interrupted_attempts(ran)
     for before, after in pairwise(ran):
-        if before in interrupted_attempts and before.ended_at is not None and before.ended_at < after.started_at:
+        if before in gone and before.ended_at is not None and before.ended_at < after.started_at:
             yield (after.started_at - before.ended_at).total_seconds()
 
 

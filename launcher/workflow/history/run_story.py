@@ -12,8 +12,8 @@ from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.attempts import (
     attempts,
     budget_stop,
-    cancelled,
-    closed,
+    cancelled_attempts,
+    close_last,
     last_start,
     read_events,
     recorded_stop,
@@ -46,13 +46,13 @@ class LaunchLog:
     def report(self) -> Report:
         """The report of the current state."""
         price, events = self.quoted.price, read_events(self.folder.events)
-        ran = closed(attempts(events), self.facts)
+        ran = close_last(attempts(events), self.facts)
         return Report(
             name=self.quoted.plan.name,
             status=self.status,
             scheduler=self.scheduler,
             simulated=self.simulated,
-            attempts=cancelled(ran) if self.status is RunStatus.CANCELLED else ran,
+            attempts=cancelled_attempts(ran) if self.status is RunStatus.CANCELLED else ran,
             quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
             quoted_hours=self.quoted.hours.mid,
             prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,

@@ -135,7 +135,7 @@ def _where(*, sandbox: bool) -> str:
     return "the sandbox" if sandbox else "AWS"
 
 
-def limited(options: PriceOptions, approval: Approval) -> PriceOptions:
+def limit_options(options: PriceOptions, approval: Approval) -> PriceOptions:
     """The options of a command under an approval: the approved settings and region, and no more than its dollars."""
     lower = [limit for limit in (options.max_usd, approval.max_usd) if limit is not None]
     return replace(options, settings=approval.settings, region=approval.region, max_usd=min(lower, default=None))

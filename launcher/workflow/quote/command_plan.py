@@ -75,6 +75,6 @@ def command_plan(
     return safe_yaml.dumps({key: value for key, value in result.items() if value != {}})
 
 
-def commented(data: Mapping[str, Any], comments: Sequence[str]) -> str:
+def with_comments(data: Mapping[str, Any], comments: Sequence[str]) -> str:
     """A plan file with lines of comments at its head."""
     return "".join(f"# {line}\n" if line else "#\n" for line in comments) + safe_yaml.dumps(data)

@@ -224,7 +224,7 @@ class Comparison(Opened[Priced]):
     def _is_measured(self, place: Place) -> bool:
         if not isinstance(self.priced, TrainingPriced):
             return False
-        learned = self.priced.resolution.estimator.learned(place.instance_type, place.nodes)
+        learned = self.priced.resolution.estimator.learn_rate(place.instance_type, place.nodes)
         return learned is not None and min(cell.discount for cell in learned.cells) <= NEAR
 
     @property
@@ -283,7 +283,7 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
 
         return compare_serving(path, request, catalog, now, options)
     priced, pinned = both_priced(
-        request, opened(request), lambda plan: price_request(path, plan, catalog, now, options)
+        request, open_choices(request), lambda plan: price_request(path, plan, catalog, now, options)
     )
     return Comparison(priced=priced, pinned=pinned, request=request, despite_verdict=options.despite_verdict)
 
@@ -311,7 +311,7 @@ def _first(pair: Pair) -> tuple[bool, Decimal]:
     return not pair.allowed, min((usd.mid for usd in pair.totals or ()), default=Decimal(0))
 
 
-def opened(request: PlanRequest) -> PlanRequest:
+def open_choices(request: PlanRequest) -> PlanRequest:
     """The request with type, count, zone and purchase option open; a job given in hours keeps its type.
 
     Settings of one type are left out: a measured throughput, a reservation, an owned commitment.

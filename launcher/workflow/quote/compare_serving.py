@@ -123,12 +123,12 @@ def compare_serving(
         ImpossibleError: no candidate is left; the error has every finding.
     """
     priced, pinned = both_priced(
-        request, opened(request), lambda plan: price_serving(path, plan, catalog, now, options)
+        request, open_choices(request), lambda plan: price_serving(path, plan, catalog, now, options)
     )
     return ServingComparison(priced=priced, pinned=pinned, request=request)
 
 
-def opened(request: PlanRequest) -> PlanRequest:
+def open_choices(request: PlanRequest) -> PlanRequest:
     """The request with type, layout, zone and purchase option open."""
     serve = request.workload.serve
     if serve is not None:

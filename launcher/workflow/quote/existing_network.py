@@ -10,7 +10,7 @@ from launcher.model.finding import error
 from launcher.model.request import PlanRequest, SubnetFacts
 
 
-def described(request: PlanRequest, session: Session) -> PlanRequest:
+def describe_network(request: PlanRequest, session: Session) -> PlanRequest:
     """The request with the facts of its subnets, or with the users of a shared network; unchanged for another one.
 
     Raises:

@@ -67,13 +67,13 @@ def _refuse_by_estimates(priced: Priced, quoted: Quote, options: PriceOptions, s
 
 def _refuse_by_plugins(priced: Priced, quoted: Quote, say: Say) -> None:
     """Continue only if no plugin of the organisation has an error; its other findings are printed."""
-    from launcher.workflow.quote.plugins import checked, names
+    from launcher.workflow.quote.plugins import names, plugin_findings
 
     if not names():
         return
     from launcher.records.quote_document import quote_document
 
-    found = checked(quote_document(quoted, _rank_of(quoted, priced), priced.catalog.instance_types))
+    found = plugin_findings(quote_document(quoted, _rank_of(quoted, priced), priced.catalog.instance_types))
     errors = tuple(finding for finding in found if finding.level is Level.ERROR)
     for finding in found:
         if finding not in errors:
@@ -213,7 +213,7 @@ def fresh_quote(
         SlipwayError: the gate refused, or the picked price no longer exists.
     """
     from launcher.aws.session import CredentialsError, Session
-    from launcher.workflow.quote.existing_network import described
+    from launcher.workflow.quote.existing_network import describe_network
     from launcher.workflow.quote.refresh import refresh_for
 
     priced = price(path, now, replace(options, picked=selection))
@@ -234,7 +234,7 @@ def fresh_quote(
             message = f"AWS no longer publishes a {place.option.value} price of {name} in {place.region}"
             raise UnpricedError(message, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
-        request = described(request, Session(environment=environment, region=place.region))
+        request = describe_network(request, Session(environment=environment, region=place.region))
         kept = _with_deployed(request, first.plan, deployed, catalog, say)
         priced = price_request(path, kept, catalog, now, options)
         if kept != request:

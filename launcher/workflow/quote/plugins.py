@@ -40,7 +40,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(point.name for point in entry_points(group=GROUP)))
 
 
-def checked(quote: Mapping[str, Any]) -> tuple[Finding, ...]:
+def plugin_findings(quote: Mapping[str, Any]) -> tuple[Finding, ...]:
     """The findings of all plugins about a quote.
 
     Raises:

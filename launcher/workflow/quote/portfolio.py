@@ -18,7 +18,7 @@ from launcher.model.request import PlanRequest
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.held_commitments import HeldCommitment, held_commitments, other_usd
 from launcher.pricing.priced import Priced
-from launcher.workflow.quote.compare import opened as opened_training
+from launcher.workflow.quote.compare import open_choices as opened_training
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request, read_request
 
@@ -202,7 +202,7 @@ def _wide(priced: Priced, path: Path, now: datetime, options: PriceOptions) -> P
 def _open_request(request: PlanRequest) -> PlanRequest:
     if request.workload.serve is None:
         return opened_training(request)
-    from launcher.workflow.quote.compare_serving import opened as opened_serving
+    from launcher.workflow.quote.compare_serving import open_choices as opened_serving
 
     return opened_serving(request)
 

@@ -279,7 +279,7 @@ def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Qu
     return (bands(catalog), *items)
 
 
-def unasked(questions: Sequence[Question]) -> tuple[str, ...]:
+def unpublished_kinds(questions: Sequence[Question]) -> tuple[str, ...]:
     """The requested kinds of price that AWS never publishes without an account."""
     kinds = {question.kind for question in questions}
     return tuple(kind for kind in _SIGNED if kind in kinds)

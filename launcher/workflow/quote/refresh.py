@@ -44,10 +44,10 @@ from launcher.workflow.quote.price_needs import (
     for_place,
     for_plan,
     public_files,
-    unasked,
+    unpublished_kinds,
     within,
 )
-from launcher.workflow.quote.price_tasks import FetchPrices, answers, public, signed
+from launcher.workflow.quote.price_tasks import FetchPrices, answers, ask_aws, public
 from launcher.workflow.quote.prices import check_regions, known_catalog
 
 _FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -106,7 +106,7 @@ def refresh_file(
         say(f"  price files of {', '.join(chosen)} only: use --region for others, or --all for every region")
     files = public_files(questions, catalog, chosen)
     report = refresh_public(files, catalog=catalog, environment=environment, now=now, say=say)
-    return replace(report, public=True, unasked=unasked(questions))
+    return replace(report, public=True, unasked=unpublished_kinds(questions))
 
 
 def _report_fees(
@@ -242,7 +242,7 @@ def refresh(
     sessions = Sessions(environment)
     with closing(sessions), closing(_files(environment, catalog)) as files:
         reachable, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
-        run = _Run(cache=cache, fetch=signed(sessions, files, now), now=now, notify=say)
+        run = _Run(cache=cache, fetch=ask_aws(sessions, files, now), now=now, notify=say)
         return replace(run.report(reachable, catalog), skipped_regions=skipped)
 
 
@@ -333,7 +333,7 @@ class _Run:
         Raises:
             CredentialsError: the credentials are rejected; the answers so far are stored.
         """
-        answered = self.cache.answered(self.now)
+        answered = self.cache.answered_queries(self.now)
         missing = [question for question in questions if question.key not in answered]
         if len(missing) < len(questions):
             have = len(questions) - len(missing)

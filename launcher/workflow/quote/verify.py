@@ -47,7 +47,7 @@ def verify(
     say(f"requesting from the Price List: {number_of(list(reasons.values()).count(''), 'usage type')} of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
-            billed_as = known.billed(line)
+            billed_as = known.billed_as(line)
             if len(billed_as) == 1:
                 ((usage_type, operation),) = billed_as
                 amount = line.quantity or Decimal(0)
@@ -87,7 +87,7 @@ class _Listed:
         self._region = region
         self._known: dict[str, list[Product]] = {}
 
-    def billed(self, line: QuotedLine) -> Sequence[tuple[str, str]]:
+    def billed_as(self, line: QuotedLine) -> Sequence[tuple[str, str]]:
         """The usage types and operations that a line may be billed as; exactly one if the list identifies it.
 
         Several products share a usage type at different prices; the attributes of a catalog item select among them.

@@ -13,7 +13,7 @@ from launcher.model.stages import stage
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import read_submission
-from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.cluster.reach import environment_of_run
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import find_submission
@@ -48,7 +48,7 @@ def cancel_run(
     if submission is None:
         environment_of_run(folder, environment)  # raises where the run's sandbox is out of reach
         raise ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")
-    with closing(reached(submission, environment)) as connection:
+    with closing(connect_job(submission, environment)) as connection:
         source = connection.source
         record = find_submission(folder, source)
         if record is None:

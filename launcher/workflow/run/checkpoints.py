@@ -221,7 +221,7 @@ def _torch_checkpoint(
     return replace(known, files=tuple(files), reason=reason)
 
 
-def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
+def choose_checkpoint(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     """The checkpoint of a step; the newest complete one in the running if `step` is None.
 
     Raises:
@@ -243,7 +243,7 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     raise ImpossibleError(f"no checkpoint of step {step}", hint=f"complete steps: {complete}")
 
 
-def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
+def superseded_keys(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:
     """The keys that no restore of the newest `keep` complete checkpoints needs.
 
     The rule is that of the agent's retention (launcher/agent/checkpoint/retention.py): never the newest complete

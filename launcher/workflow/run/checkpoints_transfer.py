@@ -18,7 +18,7 @@ from launcher.agent.manifest_tree import complete_tree, entries_for
 from launcher.aws.objects import Objects
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.records.checkpoints import Checkpoint
-from launcher.workflow.run.checkpoints import step_of_folder_key, superseded
+from launcher.workflow.run.checkpoints import step_of_folder_key, superseded_keys
 
 WORKERS = 8
 CLAIM = "claim.json"
@@ -30,7 +30,7 @@ Advance = Callable[[int], None]
 """Called with the size of every chunk, bytes."""
 
 
-def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[str, ...]:
+def damaged_files(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[str, ...]:
     """Read a complete checkpoint; one line for each damaged file.
 
     Files of the agent are compared with their SHA-256. PyTorch stores no hashes: its files are read to their end.
@@ -177,7 +177,7 @@ def _lock_folder(folder: Path, *, wait: bool) -> Iterator[None]:
 def prunable(store: Objects, checkpoints: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
     """The objects that `prune` would delete: keys with their sizes."""
     sizes = {object_.key: object_.bytes for object_ in store.list_objects()}
-    return {key: sizes[key] for key in superseded(checkpoints, sizes, keep)}
+    return {key: sizes[key] for key in superseded_keys(checkpoints, sizes, keep)}
 
 
 def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) -> None:

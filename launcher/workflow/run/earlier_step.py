@@ -11,7 +11,7 @@ from launcher.model.monitoring import KEPT, STORE_TAG
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
 from launcher.records.checkpoints import Checkpoint
-from launcher.workflow.run.checkpoints import AGENT, chosen, survey, withdrawn_in
+from launcher.workflow.run.checkpoints import AGENT, choose_checkpoint, survey, withdrawn_in
 from launcher.workflow.run.checkpoints_transfer import writer
 
 
@@ -36,7 +36,7 @@ def earlier(store: Objects, step: int) -> tuple[Checkpoint, tuple[Checkpoint, ..
         ImpossibleError: the agent has stored no complete checkpoint of the step.
     """
     checkpoints = survey(store)
-    checkpoint = chosen(checkpoints, step)
+    checkpoint = choose_checkpoint(checkpoints, step)
     if checkpoint.form != AGENT:
         raise ImpossibleError(
             f"step {step} was written by PyTorch (mode dcp), which chooses the checkpoint itself",

@@ -13,7 +13,7 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.aws import stacks
 from launcher.aws.chat import chat
-from launcher.aws.endpoints import MAX_TOKEN_S, bearer_token, described, embed
+from launcher.aws.endpoints import MAX_TOKEN_S, bearer_token, describe_endpoint, embed
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.catalog.load import load as load_catalog
@@ -62,7 +62,7 @@ class LoadPlan:
         return USUAL_AT_ONCE if self.full is None else min(MAX_AT_ONCE, max(1, self.full * max(1, instances)))
 
 
-def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: int | None = None) -> LoadPlan:
+def plan_load(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: int | None = None) -> LoadPlan:
     """The load of an endpoint: the lengths of its own plan, if the newest run in the folder is the deployed one."""
     folder = _run(endpoint.served_name, root)
     deployed = stacks.find(session, endpoint.stack)
@@ -238,7 +238,7 @@ def load(
         if done.failures == done.requests:
             raise DeploymentFailedError(f"no answer with {number_of(concurrency, 'request')} at once: {done.failure}")
         steps.append(done)
-    after = described(session, endpoint.name)
+    after = describe_endpoint(session, endpoint.name)
     folder = _run(endpoint.served_name, root)
     rate, tokens = _quoted_rate(folder)
     result = LoadTest(

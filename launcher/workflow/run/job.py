@@ -14,7 +14,7 @@ from launcher.model.job import JobState
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import RunStatus
-from launcher.model.units import spoken
+from launcher.model.units import duration_text
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 from launcher.records.submission import HeadNode, Submission, read_submission
@@ -226,7 +226,7 @@ class Job:
             waits=not self.account.simulated or target_of(self.plan.place.target).in_service_network,
         )
         if wait_s := beginning.left_s:
-            notify(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
+            notify(f"the nodes come in {duration_text(wait_s)}, when the reservation starts: following until then")
         beginning.done = not wait_s
         return beginning
 

@@ -24,7 +24,7 @@ from launcher.records.command_record import read_command
 from launcher.records.run_folder import JOB_FOLDER, METRICS, RunFolder
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.targets.registry import target_of
-from launcher.workflow.history.attempts import attempts, interrupted, job_events, points_of
+from launcher.workflow.history.attempts import attempts, interrupted_attempts, job_events, points_of
 
 CACHE_S = 300.0
 """Seconds until the spot price is read again; EC2's history changes every few hours."""
@@ -119,7 +119,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         hours=hours,
         types_usd=usd_of_types(ran, rate, quoted.rates, running_h, over=False),
         types_usd_per_hour=quoted.rates.of_types(ran[-1].instance_types, rate) - rate,
-        interruptions=len(interrupted(ran)),
+        interruptions=len(interrupted_attempts(ran)),
         saved=sorted(at for at in times if at >= ran[-1].started_at) if ran[-1].ended_at is None else [],
         now=now,
         simulated=simulated,

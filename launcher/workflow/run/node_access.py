@@ -8,7 +8,7 @@ from launcher import plan_file
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import load
-from launcher.emulation import attached
+from launcher.emulation import find_sandbox
 from launcher.model.emulator import MARK
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
@@ -58,7 +58,7 @@ def cluster_access(name: str, folder: RunFolder, environment: Mapping[str, str])
         with closing(connection_to(head_node, variables)) as opened:
             yield opened
 
-    def placed() -> Mapping[str, str]:
+    def node_addresses() -> Mapping[str, str]:
         if head_node.via != SANDBOX:
             return {}
         nodes = sandbox_of(head_node, environment).nodes(str(head_node.host))
@@ -72,7 +72,7 @@ def cluster_access(name: str, folder: RunFolder, environment: Mapping[str, str])
         session=session,
         shell=shell,
         api=api,
-        placed=placed,
+        placed=node_addresses,
     )
     if submission is None:
         yield access
@@ -124,7 +124,7 @@ def _outputs(name: str, plan: Plan, session: Session, submission: Submission | N
 def _head_node(plan: Plan, outputs: Mapping[str, str], session: Session, environment: Mapping[str, str]) -> HeadNode:
     """What accepts the jobs of a cluster that was deployed and has no job of this run."""
     mark = None if session.environment is environment else session.environment.get(MARK)
-    sandbox = None if mark is None else attached(environment, plan.place.region, mark=mark)
+    sandbox = None if mark is None else find_sandbox(environment, plan.place.region, mark=mark)
     if sandbox is not None and sandbox.record is not None:
         role = outputs.get(kubernetes_cluster.ROLE)
         host, region = outputs.get("ClusterName", plan.cluster_name), plan.place.region

@@ -9,7 +9,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.submission import read_submission
 from launcher.submit.jobs import Nodes
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed
 from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.submission import find_submission
@@ -33,7 +33,7 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notif
         environment_of_run(folder, environment)  # raises where the run's sandbox is out of reach
         refused = ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")
     else:
-        with gone_if_removed(submission, environment), closing(reached(submission, environment)) as connection:
+        with gone_if_removed(submission, environment), closing(connect_job(submission, environment)) as connection:
             recorded_submission = find_submission(folder, connection.source)
             if recorded_submission is None:
                 message = f"the cluster never accepted a job of {name}"
@@ -78,7 +78,7 @@ def tensorboard_folder(nodes: Nodes, node: str) -> str | None:
     return found.rpartition("/")[0] or None
 
 
-def chosen(nodes: Nodes, node: str | None) -> str:
+def choose_node(nodes: Nodes, node: str | None) -> str:
     """A node by its number in the job, from 0, or by its name; the first node by default.
 
     Raises:

@@ -27,14 +27,14 @@ from launcher.records.submission import Submission, read_submission, with_job
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.guard_stop import guard_stop, read_endpoint_stop
-from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.cluster.reach import environment_of, environment_of_run, gone_if_removed, removal_of
 from launcher.workflow.history.attempts import (
     STOPPED,
     attempts,
     budget_stop,
-    cancelled,
-    closed,
+    cancelled_attempts,
+    close_last,
     job_events,
     last_start,
     read_events,
@@ -165,7 +165,7 @@ def with_running_job(name: str, root: Path, environment: Mapping[str, str], noti
 def _current_state(
     name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], notify: Notify
 ) -> RunState:
-    with closing(reached(submission, environment)) as connection:
+    with closing(connect_job(submission, environment)) as connection:
         source = connection.source
         recorded_submission = find_submission(folder, source)
         if recorded_submission is None:
@@ -314,8 +314,8 @@ def _state(
         record_lost(folder, submission, environment_of(submission, environment), facts)
     state = _with_job(_ended_state(name, folder), folder)
     output = last_output(folder) if status == RunStatus.FAILED.value else ()
-    state = replace(state, attempts=closed(state.attempts, facts), last_output=output)
-    ran = cancelled(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts
+    state = replace(state, attempts=close_last(state.attempts, facts), last_output=output)
+    ran = cancelled_attempts(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts
     state = replace(state, status=status, submission=submission, facts=facts, attempts=ran)
     if state.report is not None:
         of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING

@@ -12,7 +12,7 @@ from launcher.records.command_record import goes_on
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, read_submission
 from launcher.submit.jobs import UnreachableError
-from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.cluster.reach import environment_of, gone_if_removed, removal_of
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.status import run_state, split_log
@@ -60,7 +60,7 @@ def follow_logs(
     if submission is None:
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
-    with gone_if_removed(submission, environment), closing(reached(submission, environment)) as connection:
+    with gone_if_removed(submission, environment), closing(connect_job(submission, environment)) as connection:
         recorded_submission = find_submission(folder, connection.source)
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")

@@ -15,7 +15,7 @@ from launcher.agent.exits import INTERRUPTED
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Notify, Stage, stage
-from launcher.model.units import number_of, spoken
+from launcher.model.units import duration_text, number_of
 from launcher.records.run_folder import EVENTS, METRICS, RunFolder
 from launcher.records.submission import Submission
 from launcher.submit.jobs import Chunk, JobSource, UnreachableError
@@ -243,7 +243,7 @@ class RemoteWatch:
         self.close()
         self.waiting = stage(self.notify, title)
         limit = self.waits_s if self.waits_s is not None and not self._has_run() else None
-        self.waiting.now(f"for capacity, at most {spoken(limit)}" if limit is not None else "")
+        self.waiting.now(f"for capacity, at most {duration_text(limit)}" if limit is not None else "")
 
     def close(self) -> None:
         """End the progress display: the job no longer waits, or is no longer followed."""

@@ -10,7 +10,7 @@ from launcher.agent.metrics import figures_in
 from launcher.agent.shape import moment
 from launcher.model.report import Attempt
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
-from launcher.workflow.history.attempts import interrupted, read_events
+from launcher.workflow.history.attempts import interrupted_attempts, read_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,11 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
     ]
     saved = tuple((when - first).total_seconds() for line in stored if (when := _when(line)) is not None)
     over = [(attempt.ended_at - first).total_seconds() for attempt in attempts if attempt.ended_at is not None]
-    interrupted_attempts = interrupted(attempts)
+    gone = interrupted_attempts(attempts)
     broken = tuple(
         (attempt.ended_at - first).total_seconds()
         for attempt in attempts
-        if attempt.ended_at is not None and (attempt.ended_by == "failure" or attempt in interrupted_attempts)
+        if attempt.ended_at is not None and (attempt.ended_by == "failure" or attempt in gone)
     )
     return RunTimeline(
         losses=tuple((at, float(row["loss"])) for at, row in figures if "loss" in row),

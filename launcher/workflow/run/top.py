@@ -14,7 +14,7 @@ from launcher.records.run_folder import JOB_FOLDER, METRICS, RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.submit.jobs import Nodes
-from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.run.meter import last_points
 from launcher.workflow.run.status import run_state
 
@@ -58,7 +58,7 @@ def _nodes(state: RunState, environment: Mapping[str, str]) -> tuple[NodeNow, ..
     if submission is None or submission.job is None or state.facts is None or not state.facts.nodes:
         return ()
     try:
-        with closing(reached(submission, environment)) as way:
+        with closing(connect_job(submission, environment)) as way:
             nodes = way.source.nodes(submission.submitted)
             names = nodes.names[:MAX_NODES]
             with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:

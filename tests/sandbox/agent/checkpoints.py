@@ -142,5 +142,5 @@ def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
 
 
 def keeping(store, *, keep=1, newest=None):
-    retained = None if newest is None else retention.retained(newest)
+    retained = None if newest is None else retention.retained_form(newest)
     return Retention(store, keep=keep, inspect=commit.inspect(store), newest=retained)

@@ -17,7 +17,7 @@ from launcher.agent.manifest import parse
 from launcher.agent.node.placement import Placement
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.run import checkpoints_transfer
-from launcher.workflow.run.checkpoints import chosen, survey
+from launcher.workflow.run.checkpoints import choose_checkpoint, survey
 
 WRITER = Placement(run="r1", attempt=1, session="r1.a1", part=0, parts=1, node="n")
 
@@ -141,9 +141,9 @@ class TestByHand:
     def test_packed_checkpoint_is_verified_and_restored(self, store, objects, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         stored(store, folder)
-        checkpoint = chosen(survey(objects), None)
+        checkpoint = choose_checkpoint(survey(objects), None)
         messages = []
-        assert checkpoints_transfer.damaged(objects, checkpoint, messages.append) == ()
+        assert checkpoints_transfer.damaged_files(objects, checkpoint, messages.append) == ()
         assert sum(messages) == sum(map(len, content(folder).values()))
         place = checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", messages.append)
         assert content(place) == content(folder)
@@ -154,8 +154,8 @@ class TestByHand:
         body = bytearray(bucket.read(file.key))
         body[file.offset] ^= 1
         bucket.write(file.key, bytes(body))
-        checkpoint = chosen(survey(objects), None)
-        (line,) = checkpoints_transfer.damaged(objects, checkpoint, lambda _: None)
+        checkpoint = choose_checkpoint(survey(objects), None)
+        (line,) = checkpoints_transfer.damaged_files(objects, checkpoint, lambda _: None)
         assert line.startswith(f"{file.path} has SHA-256")
         with pytest.raises(ImpossibleError, match="step 3 is damaged"):
             checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", lambda _: None)

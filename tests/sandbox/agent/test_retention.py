@@ -20,7 +20,7 @@ from launcher.agent.events import EventLog
 from launcher.agent.manifest import commit_key, commit_places
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
-from launcher.workflow.run.checkpoints import chosen, superseded, survey
+from launcher.workflow.run.checkpoints import choose_checkpoint, superseded_keys, survey
 from tests.sandbox.agent.checkpoints import fill, keeping, tagged, whole
 
 MANY = 2000
@@ -92,7 +92,7 @@ def test_complete_commit_of_step_counts(bucket, store, objects, bad):
     newest, _ = commit.complete_checkpoint(store, 3, store.sizes())
     (surveyed,) = survey(objects)
     assert newest.run == surveyed.run == "r1"
-    assert chosen((surveyed,), 3) is surveyed
+    assert choose_checkpoint((surveyed,), 3) is surveyed
 
 
 def tag_superseded(policy):
@@ -133,7 +133,7 @@ class TestSupersededSteps:
         assert {*tag_superseded(policy)} == {1, 2}
         assert {*tag_superseded(policy)} == set()
         assert retention.read_record(store) == {1: set(), 2: set()}
-        policy.committed(retention.retained(whole(bucket, 4)))
+        policy.committed(retention.retained_form(whole(bucket, 4)))
         front.begun.clear()
         assert {*tag_superseded(policy)} == {3}
         listed = [path for _, path in front.begun if "list-type" in path]
@@ -144,7 +144,7 @@ class TestSupersededSteps:
         policy = keeping(store, newest=first)
         again = whole(bucket, 3, keys=("step-1/r1.a1/0-beef/data",))
         assert policy.refused(again) is None
-        policy.committed(retention.retained(whole(bucket, 2)))
+        policy.committed(retention.retained_form(whole(bucket, 2)))
         assert "may have been superseded" in policy.refused(again)
 
     def test_record_of_later_steps_is_ignored(self, store, bucket):
@@ -154,7 +154,7 @@ class TestSupersededSteps:
         retention.write_record(store, {1: (), 5: ()})
         policy = keeping(store, newest=whole(bucket, 3))
         assert {*tag_superseded(policy)} == {2}
-        policy.committed(retention.retained(whole(bucket, 7)))
+        policy.committed(retention.retained_form(whole(bucket, 7)))
         assert {*tag_superseded(policy)} == {3, 5, 6}
 
     @pytest.mark.parametrize("steps", ['"12"', '{"x": []}', "[1]", None])
@@ -171,9 +171,9 @@ class TestOtherLayouts:
         for step, layout in ((50, "hf"), (60, "megatron"), (100, "hf"), (900, "hf")):
             whole(bucket, step, layout=layout)
         policy = keeping(store)
-        policy.committed(retention.retained(whole(bucket, 500, layout="megatron")))
+        policy.committed(retention.retained_form(whole(bucket, 500, layout="megatron")))
         assert {*tag_superseded(policy)} == {60}
-        policy.committed(retention.retained(whole(bucket, 1000, layout="megatron")))
+        policy.committed(retention.retained_form(whole(bucket, 1000, layout="megatron")))
         assert {*tag_superseded(policy)} == {500}
         assert sorted(other_layout.step for other_layout in policy.other_layouts()) == [50, 100, 900]
         assert policy.other_layouts() == []
@@ -189,7 +189,7 @@ class TestOtherLayouts:
         policy = keeping(store, newest=whole(bucket, 40, layout="megatron"))
         for step in (50, 60):
             manifest = whole(bucket, step, layout="megatron", session="r2.a1", again=step == 50)
-            policy.committed(retention.retained(manifest))
+            policy.committed(retention.retained_form(manifest))
         assert {*tag_superseded(policy)} == {40}
 
     def test_shared_object_of_other_layout_is_kept_without_manifest(self, store, bucket):
@@ -218,7 +218,7 @@ class TestOtherLayouts:
         assert [layout.step for layout in policy.other_layouts()] == [20]
         surveyed = survey(objects)
         assert "later version" in surveyed[1].reason
-        assert superseded(surveyed, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)
+        assert superseded_keys(surveyed, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)
 
     def test_dcp_checkpoint_of_trainer_is_not_superseded_by_agent(self, store, bucket):
         bucket.write("step-5/__0_0.distcp", bytes(100))
@@ -227,7 +227,9 @@ class TestOtherLayouts:
         whole(bucket, 7)
         newest = whole(bucket, 9)
         assert {
-            *tag_superseded(Retention(store, keep=1, inspect=dcp.inspect(store), newest=retention.retained(newest)))
+            *tag_superseded(
+                Retention(store, keep=1, inspect=dcp.inspect(store), newest=retention.retained_form(newest))
+            )
         } == {7}
 
     def test_kept_checkpoint_of_other_layout_is_reported(self, bucket, store, tmp_path):
@@ -315,5 +317,5 @@ class TestTagging:
         retention.write_record(store, {1: ()})
         front.rule = lambda method, path: 403 if path.endswith("?tagging") else None
         with pytest.raises(StoreError):
-            protect(store, retention.retained(manifest).needs)
+            protect(store, retention.retained_form(manifest).needs)
         assert retention.read_record(store) == {}

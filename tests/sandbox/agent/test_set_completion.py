@@ -94,7 +94,7 @@ def test_node_brings_its_own_part_of_the_best(store, tmp_path, copy, part, broug
         parts=2,
         on_skip=lambda *_: None,
     )
-    together = restore.completed(copy, ["checkpoint-10"])
+    together = restore.complete_set(copy, ["checkpoint-10"])
     assert {file.path for file in together.files if file.path.startswith("checkpoint-10/")} == brought
     assert together.hashes.keys() == ({file.path for file in together.files})
 
@@ -110,7 +110,7 @@ def test_disk_that_cannot_take_the_best_keeps_the_copy(store, tmp_path, copy):
         part=0,
         on_skip=lambda *reason: skipped.append(reason),
     )
-    assert restore.completed(copy) is copy
+    assert restore.complete_set(copy) is copy
     assert [(step, "cannot be put back" in reason) for step, reason in skipped] == [(30, True)]
 
 

@@ -177,7 +177,7 @@ def test_tag_part_is_taken_once_and_old_part_never(job_parts, bucket):
     mine.share_out(keys)
     hand.give_back(sheet)  # late, over the sheet of another time
     time.sleep(0.2)
-    assert mine.returned() == ([], [])
+    assert mine.take_results() == ([], [])
     assert mine.are_out
 
 

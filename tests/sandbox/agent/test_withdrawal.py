@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from launcher.agent.checkpoint import commit
-from launcher.agent.checkpoint.retention import Retention, retained
+from launcher.agent.checkpoint.retention import Retention, retained_form
 from launcher.agent.withdrawn import WITHDRAWN_KEY, withdrawn_manifests, withdrawn_text
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.run.checkpoints import chosen, superseded, survey
+from launcher.workflow.run.checkpoints import choose_checkpoint, superseded_keys, survey
 from launcher.workflow.run.earlier_step import begin_at, begin_text
 from tests.sandbox.agent.checkpoints import whole
 
@@ -90,9 +90,9 @@ class TestStore:
         whole(bucket, 2)
         whole(bucket, 3, keys=(shared,))
         inspect = commit.inspect(store, withdrawn=frozenset({"step-3/manifest.json"}))
-        policy = Retention(store, keep=1, inspect=inspect, newest=retained(newest))
-        policy.committed(retained(whole(bucket, 4)))
-        assert dict(policy.superseded()) == {
+        policy = Retention(store, keep=1, inspect=inspect, newest=retained_form(newest))
+        policy.record_commit(retained_form(whole(bucket, 4)))
+        assert dict(policy.superseded_steps()) == {
             1: sorted({"step-1/manifest.json", "step-1/r1.a1/0-beef/data"}),
             2: ["step-2/manifest.json"],
         }
@@ -102,8 +102,11 @@ class TestStore:
             whole(bucket, step)
         begin(objects, 2)
         surveyed = survey(objects)
-        assert chosen(surveyed, None).step == 2
-        assert {key.partition("/")[0] for key in superseded(surveyed, bucket.all_keys(), 1)} == {"step-1", "step-3"}
+        assert choose_checkpoint(surveyed, None).step == 2
+        assert {key.partition("/")[0] for key in superseded_keys(surveyed, bucket.all_keys(), 1)} == {
+            "step-1",
+            "step-3",
+        }
 
     def test_expiring_checkpoint_untagged_by_from_step(self, bucket, objects):
         for step in (1, 2):
@@ -119,7 +122,7 @@ class TestStore:
             whole(bucket, step)
         begin(objects, 1)
         assert begin(objects, 3) == "this job resumes from step 3, the last one in the running"
-        assert chosen(survey(objects), None).step == 3
+        assert choose_checkpoint(survey(objects), None).step == 3
         assert withdrawn_manifests(bucket.read(WITHDRAWN_KEY).decode()) == {"step-2/manifest.json"}
 
     @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.targets.registry import billed_name
 from launcher.workflow.cluster.kubernetes_checks import checks
-from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Inspection, chosen
+from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Inspection, choose_operator
 from launcher.workflow.cluster.pod_identity import PodIdentity
 from tests.plans import request_of
 
@@ -67,7 +67,7 @@ def examined_cluster(connection, catalog):
             eks="platform",
             pod_identity=pod_identity,
         )
-        operator = chosen(plan, description.operators)
+        operator = choose_operator(plan, description.operators)
         rights = read.missing_rights(connection, "slipway", operator, "slipway-jobs")
         inspection = Inspection(
             existing=where, cluster=description, operator=operator, missing_rights=rights, granted=granted
@@ -172,12 +172,15 @@ def test_one_usable_node_too_few_fails_and_spare_bad_node_is_advice(add_node, ex
 def test_missing_operator_refused_and_available_operator_chosen(catalog, cluster, connection, add_node):
     plan = pinned_plan(request_of({**PLAN, "purchase": {"option": "on-demand"}, "target": TARGET}), catalog)
     served = (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
-    assert chosen(plan, served) is Operator.PYTORCHJOB
-    assert chosen(plan, (Operator.JOB,)) is Operator.JOB
+    assert choose_operator(plan, served) is Operator.PYTORCHJOB
+    assert choose_operator(plan, (Operator.JOB,)) is Operator.JOB
     speaks = replace(plan.request.run, command=("hyperpodrun", "train.py"))
-    assert chosen(replace(plan, request=replace(plan.request, run=speaks)), served) is Operator.HYPERPOD_PYTORCHJOB
+    assert (
+        choose_operator(replace(plan, request=replace(plan.request, run=speaks)), served)
+        is Operator.HYPERPOD_PYTORCHJOB
+    )
     named = replace(plan.request.run, operator=Operator.JOB)
-    assert chosen(replace(plan, request=replace(plan.request, run=named)), served) is Operator.JOB
+    assert choose_operator(replace(plan, request=replace(plan.request, run=named)), served) is Operator.JOB
 
 
 def test_missing_rights_of_caller_are_named(cluster, add_node, examined_cluster):

@@ -8,7 +8,7 @@ import pytest
 from launcher.agent.checkpoint import held
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.held import hold_copy, hold_open, left_of
-from launcher.agent.checkpoint.packs import packed
+from launcher.agent.checkpoint.packs import read_pack
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ class TestCopies:
         files = local_files(checkpoint)
         holder = hold_copy(checkpoint, files, tmp_path / "copies" / "1")
         (checkpoint / "a").write_text("other a")
-        assert packed(checkpoint, files, holder.path_of).content == b"first afirst b"
+        assert read_pack(checkpoint, files, holder.path_of).content == b"first afirst b"
 
     def test_content_stays_when_the_file_is_written_in_place(self, tmp_path, checkpoint):
         files = local_files(checkpoint)

@@ -94,7 +94,7 @@ def test_short_object_has_the_hash_of_the_short_content(path):
     file = Incoming("key", path, PART)
     part = file.take()
     part.reaches(memoryview(b"short"))
-    file.arrived(part, memoryview(bytearray(10)))
+    file.record_part(part, memoryview(bytearray(10)))
     assert file.result() == hashlib.sha256(b"short").hexdigest()
 
 
@@ -104,7 +104,7 @@ def test_first_error_is_raised_and_no_further_part_begins(path):
     file.fail(OSError("full"))
     file.cancel()
     assert file.take() is None
-    file.arrived(part, memoryview(bytearray(10)))
+    file.record_part(part, memoryview(bytearray(10)))
     with pytest.raises(OSError, match="full"):
         file.result()
 
@@ -114,9 +114,9 @@ def test_parts_ahead_are_not_read_after_an_error(path):
     file = Incoming("key", path, 4 * PART)
     first, *ahead = (file.take() for _ in range(4))
     for part in ahead:
-        file.arrived(part, memoryview(bytearray(10)))
+        file.record_part(part, memoryview(bytearray(10)))
     file.fail(OSError("full"))
-    file.arrived(first, memoryview(bytearray(10)))
+    file.record_part(first, memoryview(bytearray(10)))
     with pytest.raises(OSError, match="full"):
         file.result()
 

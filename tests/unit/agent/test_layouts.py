@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from launcher.agent.checkpoint.layouts import Layouts, described, layouts_of, names, table, write_back
+from launcher.agent.checkpoint.layouts import Layouts, layouts_of, names, parse_layout, table, write_back
 from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec
@@ -97,7 +97,7 @@ def test_checkpoint_without_marker_or_tracker_is_not_finished(tmp_path, layout):
         for entry in PLAYERS[layout][1][:-1]:
             write(tmp_path, *(entry if isinstance(entry, tuple) else (entry,)))
     assert watch.poll(0) + watch.poll(100) + watch.settle(101, clean=False) == []
-    (reason,) = watch.unfinished().values()
+    (reason,) = watch.unfinished_reasons().values()
     assert reason.startswith("it was unfinished when the command ended: ")
 
 
@@ -198,7 +198,7 @@ def test_stored_checkpoint_is_not_unfinished_by_another_row_of_the_layout(tmp_pa
     assert [checkpoint.layout for checkpoint in watch.poll(0) + watch.poll(10)] == ["torchtune"]
     assert watch.settle(11, clean=False) == []
     assert watch.wrote
-    assert watch.unfinished() == {}
+    assert watch.unfinished_reasons() == {}
 
 
 def test_shared_state_file_belongs_to_the_newest_checkpoint_only(tmp_path):
@@ -207,7 +207,7 @@ def test_shared_state_file_belongs_to_the_newest_checkpoint_only(tmp_path):
     for name in ("epoch_0/model.pt", "epoch_1/model.pt", "recipe_state/recipe_state.pt"):
         write(tmp_path, name)
     assert [checkpoint.step for checkpoint in watch.poll(0) + watch.poll(10)] == [1]
-    assert [*watch.unfinished()] == ["epoch_0"]
+    assert [*watch.unfinished_reasons()] == ["epoch_0"]
 
 
 def test_a_marker_says_finished_only_together_with_quiet(tmp_path):
@@ -402,7 +402,7 @@ def test_framework_finds_the_checkpoint_after_a_restore(tmp_path, layout):
 
 class TestAPattern:
     def test_pattern_with_a_tracker_finishes_the_tracked_step(self, tmp_path):
-        row = described(r"run7_(\d+)k", {"file": "newest", "text": "at {step}"})
+        row = parse_layout(r"run7_(\d+)k", {"file": "newest", "text": "at {step}"})
         write(tmp_path, "run7_12k/weights")
         assert taken(tmp_path, layouts=Layouts([row])) == []
         write(tmp_path, "newest", "at 12\n")

@@ -12,7 +12,7 @@ from launcher.agent.node import rates, straggler_watch
 from launcher.agent.node.forecast_watch import Remaining
 from launcher.agent.node.gathering import Gathered, Listener, children, parse
 from launcher.agent.node.rates import NodeRates, WorkRate
-from launcher.agent.node.spread import NO_RATES, joined, one
+from launcher.agent.node.spread import NO_RATES, join_rates, one
 from launcher.agent.node.straggler_watch import HOLDS_S, StragglerWatch
 from tests.waiting import until
 
@@ -22,7 +22,7 @@ LEFT = Remaining(hours=10.0, step_s=2.0)
 def spread_of(*steps_per_s):
     spread = NO_RATES
     for part, rate in enumerate(steps_per_s):
-        spread = joined(spread, one(part, f"n{part}", rate))
+        spread = join_rates(spread, one(part, f"n{part}", rate))
     return spread
 
 
@@ -122,7 +122,7 @@ def test_median_of_2000_nodes_and_the_slowest_nodes_survive_the_tree():
         listener = Listener(part, parts, now=0.0)
         for child in children(part, parts):
             listener.update(child, files[child], 0.0)
-        gathered = listener.gathered(states[part], 0.0, silent_after_s=20.0)
+        gathered = listener.gather(states[part], 0.0, silent_after_s=20.0)
         files[part] = states[part] | {"below": json.loads(json.dumps(gathered.to_json()))}
     work = parse(files[0]["below"]).work
     assert work.nodes == parts

@@ -38,7 +38,7 @@ class TestReasonOfAnUnfinishedCheckpoint:
         overflow(tmp_path)
         (tmp_path / "tmp").rename(tmp_path / name)
         assert watch.poll(1) + watch.settle(2, clean=False) == []
-        assert watch.unfinished() == {name: reason}
+        assert watch.unfinished_reasons() == {name: reason}
 
     @pytest.mark.parametrize(
         "name, file, reason",
@@ -68,7 +68,7 @@ class TestReasonOfAnUnfinishedCheckpoint:
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text("x")
         assert watch.poll(0) + watch.settle(1, clean=False) == []
-        assert watch.unfinished() == {name: reason}
+        assert watch.unfinished_reasons() == {name: reason}
 
     @pytest.mark.parametrize("name", ["step-5", "checkpoint-5", "step_5"])
     def test_folder_not_renamed_in_a_run_that_renames_is_named_so(self, tmp_path, name):
@@ -78,7 +78,7 @@ class TestReasonOfAnUnfinishedCheckpoint:
         )
         fill(tmp_path / name)
         assert watch.poll(0) + watch.poll(40) + watch.settle(41, clean=False) == []
-        assert UNMARKED in watch.unfinished()[name]
+        assert UNMARKED in watch.unfinished_reasons()[name]
         assert [UNMARKED in reason for _, reason in troubles] == [True]
 
     def test_folder_that_may_be_finished_by_quiet_is_not_reported_as_unrecognised(self, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import Layouts, described
+from launcher.agent.checkpoint.layouts import Layouts, parse_layout
 from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.node.inotify import RenameWatch
 from tests.unit.agent.folders import fill, overflow, steps
@@ -276,7 +276,7 @@ class TestUnmarkedCheckpoints:
         assert len(checkpoint_watch.settle(1, clean=True)) == 1
 
     def test_name_renamed_into_place_again_needs_no_quiet(self, tmp_path):
-        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([parse_layout(r"ckpt\.pt", None)]))
         found = []
         for at in range(4):
             (tmp_path / "part").write_text(str(at))
@@ -285,7 +285,7 @@ class TestUnmarkedCheckpoints:
         assert found == [1, 2, 3, 4]
 
     def test_several_names_replaced_one_by_one_need_quiet(self, tmp_path):
-        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"a\.pt|b\.pt", None)]))
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([parse_layout(r"a\.pt|b\.pt", None)]))
         for content in ("old", "new"):
             for name in ("a.pt", "b.pt"):
                 (tmp_path / "part").write_text(content)
@@ -295,7 +295,7 @@ class TestUnmarkedCheckpoints:
             assert len(watch.poll(10) + watch.poll(23)) == 1
 
     def test_archive_written_in_place_is_finished_by_the_central_directory(self, tmp_path):
-        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([parse_layout(r"ckpt\.pt", None)]))
         found = []
         for at in (0, 2, 4):
             with zipfile.ZipFile(tmp_path / "ckpt.pt", "w") as archive:
@@ -371,7 +371,7 @@ class TestUnmarkedCheckpoints:
         assert (steps(found), marks) == ([1], [])
 
     def test_constantly_renamed_fixed_name_is_found_after_lost_events(self, tmp_path):
-        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([parse_layout(r"ckpt\.pt", None)]))
         overflow(tmp_path)
         found = []
         for at in range(4):
@@ -486,7 +486,7 @@ class TestUnrecognisedFileReports:
 
     @pytest.mark.parametrize("renamed", [True, False])
     def test_fixed_name_never_quiet_is_reported_unless_renamed(self, tmp_path, messages, renamed):
-        layouts = Layouts([described(r"ckpt\.pkl", None)])
+        layouts = Layouts([parse_layout(r"ckpt\.pkl", None)])
         watch = CheckpointWatch(tmp_path, layouts=layouts, interval_s=5, on_trouble=lambda *one: messages.append(one))
         for at in range(0, 32, 2):
             assert messages == []

@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParserError
 from launcher.agent import safe_json
 from launcher.aws import api_shape, stacks
 from launcher.aws.regions import region_names
-from launcher.aws.session import CredentialsError, Session, boto_session, translated
+from launcher.aws.session import CredentialsError, Session, boto_session, translate_errors
 from launcher.model.errors import AwsError
 
 
@@ -39,7 +39,7 @@ def answer(code):
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
 def test_unusable_credentials_have_a_login_hint(problem, hint):
-    with pytest.raises(CredentialsError, match="stack x: ") as caught, translated("stack x"):
+    with pytest.raises(CredentialsError, match="stack x: ") as caught, translate_errors("stack x"):
         raise problem
     assert hint in caught.value.hint
     assert caught.value.exit_code == 1
@@ -55,7 +55,7 @@ def test_unusable_credentials_have_a_login_hint(problem, hint):
     ],
 )
 def test_other_aws_errors_have_no_login_hint(problem, message):
-    with pytest.raises(AwsError, match=message) as caught, translated("stack x"):
+    with pytest.raises(AwsError, match=message) as caught, translate_errors("stack x"):
         raise problem
     assert not isinstance(caught.value, CredentialsError)
 
@@ -63,7 +63,7 @@ def test_other_aws_errors_have_no_login_hint(problem, message):
 def test_truncated_json_is_an_error_of_the_call():
     with (
         pytest.raises(AwsError, match="describe topic x: the answer is cut short") as caught,
-        translated("describe topic x"),
+        translate_errors("describe topic x"),
     ):
         safe_json.loads('{"Statement": [')
     assert "not valid JSON: Expecting value" in caught.value.message

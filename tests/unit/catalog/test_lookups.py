@@ -32,7 +32,7 @@ def test_absent_price_gives_reason(catalog: Catalog):
     )
     assert reason(catalog.price(Key("spot", "trn2u.48xlarge", "ap-south-2"))) == "EC2 sells no spot of trn2u.48xlarge"
     assert "no standard reserved price of p5e.48xlarge" in reason(
-        catalog.reserved("p5e.48xlarge", "us-east-2", "standard", 3, Payment.NO_UPFRONT)
+        catalog.reserved_rate("p5e.48xlarge", "us-east-2", "standard", 3, Payment.NO_UPFRONT)
     )
     assert "no SageMaker price of ml.p5e.48xlarge" in reason(
         catalog.sagemaker("ml.p5e.48xlarge", "us-east-2", "hosting")

@@ -19,7 +19,7 @@ from launcher.records.approval import Action, claim, find_approval, new_id, open
 from launcher.workflow.quote.approval import (
     approval_of,
     duration,
-    limited,
+    limit_options,
     quoted_for_approval,
     refuse_other_quote,
     removal_approval,
@@ -216,9 +216,9 @@ def test_approval_in_sandbox_requires_no_guard(tmp_path, state):
 def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path, state):
     path = written(tmp_path, PLAN)
     approval = approved(path, state, how=replace(LIMIT, settings=("budget.stop_at_usd=20",)))
-    higher = limited(PriceOptions(max_usd=Decimal(900)), approval)
+    higher = limit_options(PriceOptions(max_usd=Decimal(900)), approval)
     assert (higher.max_usd, higher.settings) == (20, ("budget.stop_at_usd=20",))
-    assert limited(PriceOptions(max_usd=Decimal(5)), approval).max_usd == 5
+    assert limit_options(PriceOptions(max_usd=Decimal(5)), approval).max_usd == 5
     other = replace(options.price_options(max_usd=None), settings=())
     with pytest.raises(ImpossibleError, match="for other settings"):
         answers(

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from launcher.answers.doctor import document, page
-from launcher.model.diagnosis import Diagnosis, advice, failed, ok, unknown
+from launcher.model.diagnosis import Diagnosis, advice, failed_check, ok, unknown
 
 FOUND = Diagnosis(
     name="probe",
     checks=(
         ok("credentials", "credentials are valid", "account 123456789012, arn:aws:iam::123456789012:user/ada"),
-        failed(
+        failed_check(
             "quota All P5 Spot Instance Requests",
             "1,536 vCPUs for 8 x p5.48xlarge",
             "768, 192 of it used",
@@ -54,8 +54,8 @@ def test_document_has_contract_keys():
 def test_long_command_gets_own_line_and_sentence_is_wrapped():
     command = f"cdk bootstrap aws://123456789012/us-east-2 {'--policy arn:aws:iam::123456789012:policy/A ' * 3}".strip()
     checks = (
-        failed("bootstrap", "a bootstrap", "none", f"{command}   (slipway policies FILE writes them first)"),
-        failed("plugin", "it is on PATH", "missing", "install the plugin of the session manager " * 3),
+        failed_check("bootstrap", "a bootstrap", "none", f"{command}   (slipway policies FILE writes them first)"),
+        failed_check("plugin", "it is on PATH", "missing", "install the plugin of the session manager " * 3),
     )
     lines = page(Diagnosis(name=None, checks=checks), "us-east-2", 80)
     assert command in lines

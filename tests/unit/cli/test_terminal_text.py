@@ -7,7 +7,7 @@ import pytest
 
 from launcher.answers.html.page import document
 from launcher.cli.output import save_html
-from launcher.cli.terminal_text import TerminalText, shown
+from launcher.cli.terminal_text import TerminalText, plain_text
 from launcher.model.errors import ImpossibleError
 
 STEERING = (
@@ -28,7 +28,7 @@ KEPT = ("step 1 loss 2.5\n", "\x1b[1;31mred\x1b[0m", "ü漢\t", "50%|███�
 
 @pytest.mark.parametrize("sequence", STEERING)
 def test_control_sequence_is_removed_and_text_kept(sequence):
-    shown_text = shown(f"before {sequence} after")
+    shown_text = plain_text(f"before {sequence} after")
     assert shown_text.startswith("before ")
     assert shown_text.endswith(" after")
     assert not re.search("[\x1b\x07\x08\x80-\x9f]", shown_text)
@@ -43,8 +43,8 @@ def test_text_filtered_in_pieces_equals_text_filtered_whole():
             size = chance.randint(1, 9)
             pieces.append(filtered.visible(data[:size]))
             data = data[size:]
-        assert b"".join([*pieces, filtered.remainder()]).decode() == shown(text), seed
-        assert not re.search(r"\x1b(?!\[[0-9;:]*m)|[\x80-\x9f\x07]", shown(text)), seed
+        assert b"".join([*pieces, filtered.remainder()]).decode() == plain_text(text), seed
+        assert not re.search(r"\x1b(?!\[[0-9;:]*m)|[\x80-\x9f\x07]", plain_text(text)), seed
 
 
 def test_unterminated_sequence_releases_later_text():

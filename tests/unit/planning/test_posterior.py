@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from launcher.model.enums import Precision, Stack
 from launcher.planning import throughput
 from launcher.planning.posterior import FARTHEST, discount, posterior
-from launcher.planning.utilisation import spread
+from launcher.planning.utilisation import log_scale
 from tests.unit.planning.measurements import FACTS, SHAPE, measured
 
 
 def learned(*measurements, shape=SHAPE):
-    return posterior(shape, replace(FACTS, measured=measurements), spread(shape, FACTS))
+    return posterior(shape, replace(FACTS, measured=measurements), log_scale(shape, FACTS))
 
 
 class TestPosterior:
@@ -32,7 +32,7 @@ class TestPosterior:
         base = tuple(measured(times, spread_of=0.1, nodes=2**number, run=f"other/{number}") for number in range(others))
         runs = [measured(times, spread_of=run_spread, nodes=nodes, run=f"a/{number}") for number in range(count + 1)]
         fewer, more = learned(*base, *runs[:-1]), learned(*base, *runs)
-        assert more.scale <= fewer.scale * (1 + 1e-9) <= spread(SHAPE, FACTS) * (1 + 1e-6)
+        assert more.scale <= fewer.scale * (1 + 1e-9) <= log_scale(SHAPE, FACTS) * (1 + 1e-6)
         assert not more.contradiction
 
     @given(st.floats(0.5, 2.0), st.floats(-0.05, 0.05))
@@ -55,7 +55,7 @@ class TestPosterior:
         near = learned(measured(0.5))
         longer = learned(measured(0.5, sequence_length=2048))
         other = learned(measured(0.5, precision=Precision.FP8, stack=Stack.TUNED))
-        assert near.scale < longer.scale < other.scale < spread(SHAPE, FACTS)
+        assert near.scale < longer.scale < other.scale < log_scale(SHAPE, FACTS)
         assert learned(measured(0.5, params_b=0.0002, active_params_b=0.0002)) is None
         assert learned(measured(0.5, accelerator="A100")) is None
         assert learned(measured(0.5, simulated=True)) is None

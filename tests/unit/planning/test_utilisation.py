@@ -204,4 +204,4 @@ def test_few_sources_of_method_widen_range(method, few):
     assert (sources is not None) is few
     if sources is not None:
         assert sources == FACTS.spreads["quantised"].sources < utilisation.FEW_SOURCES
-        assert utilisation.spread(shape, FACTS) >= FACTS.spreads["quantised"].scale
+        assert utilisation.log_scale(shape, FACTS) >= FACTS.spreads["quantised"].scale

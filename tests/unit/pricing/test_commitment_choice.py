@@ -45,14 +45,14 @@ def brute(loads, level):
 class TestDemand:
     @given(LOADS, st.floats(0, 500))
     def test_used_share_of_a_level_equals_the_sum_over_all_combinations(self, loads, level):
-        assert demand(loads).used(level) == pytest.approx(brute(loads, level), rel=1e-6, abs=1e-6)
+        assert demand(loads).mean_used(level) == pytest.approx(brute(loads, level), rel=1e-6, abs=1e-6)
 
     @given(LOADS, st.floats(0.2, 0.9))
     def test_no_other_level_saves_more_than_the_quantile(self, loads, ratio):
         curve = demand(loads)
-        best = curve.used(curve.best(ratio)) - ratio * curve.best(ratio)
+        best = curve.mean_used(curve.best(ratio)) - ratio * curve.best(ratio)
         for value in some(curve.shares):
-            assert curve.used(value) - ratio * value <= best + 1e-6
+            assert curve.mean_used(value) - ratio * value <= best + 1e-6
 
     @given(LOADS)
     def test_demand_has_the_mean_and_the_floor_of_the_loads(self, loads):

@@ -12,7 +12,7 @@ from launcher.model.enums import Basis
 from launcher.model.money import Assumption, Range
 from launcher.model.removal import Retained, RetainedKind
 from launcher.records.codec import plain
-from launcher.records.document import OMITTED, filled, json_object
+from launcher.records.document import OMITTED, fill_record, json_object
 from launcher.records.json_schema import document_schema
 
 
@@ -81,12 +81,12 @@ def test_omitted_key_is_optional_and_not_null_in_the_schema():
 
 @pytest.mark.parametrize("spread", [None, Range(low=1.0, mid=2.0, high=3.0)])
 def test_filled_copies_fields_of_the_same_name(spread):
-    assert filled(Part, Source("a", spread), for_="b") == Part(name="a", for_="b", spread=spread)
+    assert fill_record(Part, Source("a", spread), for_="b") == Part(name="a", for_="b", spread=spread)
 
 
 def test_filled_refuses_a_source_without_a_required_field():
     with pytest.raises(TypeError, match="for_"):
-        filled(Part, Source("a", None))
+        fill_record(Part, Source("a", None))
 
 
 def test_description_of_a_part_comes_from_the_named_model():

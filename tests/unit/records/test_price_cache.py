@@ -80,8 +80,8 @@ class TestKeeping:
             catalog.capacity_block(name, region),
             catalog.training_plan(name, region),
             catalog.sagemaker(ml, region, "training"),
-            catalog.reserved(name, region, "standard", 3, upfront),
-            catalog.reserved(name, region, "standard", 3, Payment.ALL_UPFRONT),
+            catalog.reserved_rate(name, region, "standard", 3, upfront),
+            catalog.reserved_rate(name, region, "standard", 3, Payment.ALL_UPFRONT),
             catalog.savings_plan(name, region, SavingsPlanKind.COMPUTE, 3, upfront),
             catalog.savings_plan(ml, region, SavingsPlanKind.SAGEMAKER, 3, upfront),
         ]

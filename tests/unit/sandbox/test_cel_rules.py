@@ -117,14 +117,14 @@ def test_cel_transition_rule_of_a_list_compares_items_by_key():
 
 def test_cel_rule_with_an_evaluation_error_refuses():
     schema = {"type": "object", "x-kubernetes-validations": [{"rule": "self.a.b == 1"}]}
-    ((_, text),) = cel_rules.broken(schema, {"a": {}}, None, "spec", "object")
+    ((_, text),) = cel_rules.broken_rules(schema, {"a": {}}, None, "spec", "object")
     assert text == 'Invalid value: "object": rule evaluation error: no such key: b'
 
 
 def test_cel_function_without_support_is_an_error():
     schema = {"x-kubernetes-validations": [{"rule": "quantity(self).isGreaterThan(quantity('1'))"}]}
     with pytest.raises(LookupError, match="cannot evaluate a function of this rule"):
-        list(cel_rules.broken(schema, "2", None, "spec", "string"))
+        list(cel_rules.broken_rules(schema, "2", None, "spec", "string"))
 
 
 def test_definition_with_invalid_cel_is_refused():

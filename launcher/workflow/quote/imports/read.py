@@ -13,7 +13,7 @@ from launcher.catalog.training import load_training
 from launcher.model.enums import Level
 from launcher.model.errors import SlipwayError, UnreadableInputError, reason_of
 from launcher.planning.resolve import resolve_training
-from launcher.workflow.quote.command_plan import commented, name_of, plain_name
+from launcher.workflow.quote.command_plan import name_of, plain_name, with_comments
 from launcher.workflow.quote.imports.imported import ASSUMED_HOURS, Imported
 from launcher.workflow.quote.imports.pcluster import read_parallelcluster
 from launcher.workflow.quote.imports.sbatch import read_sbatch
@@ -92,7 +92,7 @@ def plan_text(imported: Imported, path: Path) -> str:
     lines = [f"From {imported.kind}, {path.name}."]
     lines += ["Lost:", *(f"  {text}" for text in imported.lost)] if imported.lost else ["Nothing was lost."]
     lines += ["Assumed:", *(f"  {text}" for text in imported.assumed)] if imported.assumed else []
-    return commented({key: imported.data[key] for key in ORDER if key in imported.data}, lines)
+    return with_comments({key: imported.data[key] for key in ORDER if key in imported.data}, lines)
 
 
 def _read(path: Path, text: str, catalog: Catalog) -> Imported:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from launcher.aws.endpoints import bearer_token
 from launcher.cli.app import application
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
-from launcher.workflow.cluster.endpoint import asker, probe, served, settled, state_of
+from launcher.workflow.cluster.endpoint import asker, probe, served_endpoint, state_of, wait_until_settled
 from tests.emulators import endpoint_runtime
 from tests.emulators.endpoint_runtime import NAME, Runtime
 
@@ -22,7 +22,7 @@ def ask(endpoint_session):
     """One request of the endpoint, whatever its kind."""
 
     def once(**more):
-        return asker(served("small", endpoint_session), endpoint_session, **more)()
+        return asker(served_endpoint("small", endpoint_session), endpoint_session, **more)()
 
     return once
 
@@ -65,11 +65,11 @@ class TestChat:
             ask(timeout_s=0.5)
 
     def test_unreachable_endpoint_is_reported(self, runtime, endpoint_session):
-        send = asker(served("small", endpoint_session), endpoint_session)
+        send = asker(served_endpoint("small", endpoint_session), endpoint_session)
         runtime.url = "gone"
         with endpoint_runtime.served(Runtime()) as other:
             stopped_url = other.url
-        endpoint = served("small", endpoint_session)
+        endpoint = served_endpoint("small", endpoint_session)
         lost = type(endpoint)(**{**values(endpoint), "base_url": f"{stopped_url}/endpoints/x/openai/v1"})
         assert send().output_tokens == 8
         with pytest.raises(AwsError, match="chat with 127"):
@@ -82,21 +82,21 @@ def values(endpoint):
 
 class TestEmbeddingAndAsynchronousEndpoints:
     def test_embedding_answer_has_vector_dimensions(self, runtime, endpoint_session):
-        endpoint = served("small", endpoint_session)
+        endpoint = served_endpoint("small", endpoint_session)
         reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "a vector of 3 dimensions")
         assert runtime.requests[0][1]["input"]
 
     def test_component_request_has_component_header(self, runtime, endpoint_session):
         runtime.mode = "components"
-        endpoint = served("small", endpoint_session)
+        endpoint = served_endpoint("small", endpoint_session)
         asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         headers = {key.lower(): value for key, value in runtime.requests[0][2].items()}
         assert headers["x-amzn-sagemaker-inference-component"] == NAME
 
     def test_empty_embedding_is_failure(self, runtime, endpoint_session):
         runtime.empty = True
-        endpoint = served("small", endpoint_session)
+        endpoint = served_endpoint("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match="without an embedding"):
             asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
 
@@ -127,7 +127,7 @@ class TestEmbeddingAndAsynchronousEndpoints:
 class TestState:
     def test_probe_of_deployed_endpoint_returns_state_and_answer(self, endpoint_session):
         state, reply = probe(
-            endpoint := served("small", endpoint_session), endpoint_session, asker(endpoint, endpoint_session)
+            endpoint := served_endpoint("small", endpoint_session), endpoint_session, asker(endpoint, endpoint_session)
         )
         assert (state.status, state.instances, reply.output_tokens) == ("InService", 2, 8)
 
@@ -135,7 +135,7 @@ class TestState:
     def test_silent_rollback_ends_with_6_and_alarm(self, runtime, endpoint_session):
         runtime.config, runtime.alarming = "config-old", ("a tenth of the requests end with an error",)
         with pytest.raises(DeploymentFailedError) as failure:
-            state_of(served("small", endpoint_session), endpoint_session)
+            state_of(served_endpoint("small", endpoint_session), endpoint_session)
         assert failure.value.exit_code == 6
         assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
         assert "a tenth of the requests" in failure.value.message
@@ -143,23 +143,23 @@ class TestState:
     def test_failed_endpoint_reports_last_error_of_log(self, runtime, endpoint_session):
         runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
         with pytest.raises(DeploymentFailedError, match="is Failed; log: ERROR out of memory"):
-            state_of(served("small", endpoint_session), endpoint_session)
+            state_of(served_endpoint("small", endpoint_session), endpoint_session)
 
     def test_component_with_old_model_reported_as_rollback(self, runtime, endpoint_session):
         runtime.mode, runtime.component = "components", ("InService", "model-old")
         with pytest.raises(DeploymentFailedError, match="runs model-old, deployed was model-new: the update"):
-            state_of(served("small", endpoint_session), endpoint_session)
+            state_of(served_endpoint("small", endpoint_session), endpoint_session)
 
     def test_component_out_of_service_is_reported(self, runtime, endpoint_session):
         runtime.mode, runtime.component = "components", ("Failed", "model-new")
         with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
-            settled(served("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
+            wait_until_settled(served_endpoint("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
 
     @pytest.mark.long
     @pytest.mark.parametrize("status", ["Updating", "Failed", "RollingBack"])
     def test_endpoint_out_of_service_gets_no_request(self, runtime, endpoint_session, status):
         runtime.status = status
-        endpoint = served("small", endpoint_session)
+        endpoint = served_endpoint("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match=f"is {status}"):
             probe(endpoint, endpoint_session, asker(endpoint, endpoint_session))
         assert runtime.requests == []
@@ -167,12 +167,14 @@ class TestState:
     def test_endpoint_deleted_by_guard_is_reported(self, runtime, endpoint_session):
         runtime.gone = True
         with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} does not exist, but its stack"):
-            settled(served("small", endpoint_session), endpoint_session, print)
+            wait_until_settled(served_endpoint("small", endpoint_session), endpoint_session, print)
 
     def test_endpoint_state_awaited_and_reported_at_every_change(self, runtime, endpoint_session):
         runtime.before, messages, waited = ["Creating", "Creating", "Updating"], [], []
         assert (
-            settled(served("small", endpoint_session), endpoint_session, messages.append, wait=waited.append).status
+            wait_until_settled(
+                served_endpoint("small", endpoint_session), endpoint_session, messages.append, wait=waited.append
+            ).status
             == "InService"
         )
         assert messages == [f"endpoint {NAME}: {status}, 2 instances" for status in ("Creating", "Updating")]
@@ -182,8 +184,8 @@ class TestState:
         runtime.status = "Updating"
         clock = iter(range(0, 10_000, 600)).__next__
         with pytest.raises(DeploymentFailedError, match="still, after 60 min"):
-            settled(
-                served("small", endpoint_session),
+            wait_until_settled(
+                served_endpoint("small", endpoint_session),
                 endpoint_session,
                 print,
                 limit_s=3600,
@@ -194,12 +196,12 @@ class TestState:
     def test_rollback_ending_in_service_is_reported(self, runtime, endpoint_session):
         runtime.before, runtime.config = ["Updating", "RollingBack"], "config-old"
         with pytest.raises(DeploymentFailedError, match="the update was rolled back"):
-            settled(served("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
+            wait_until_settled(served_endpoint("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
 
     def test_undeployed_endpoint_refused(self, runtime, endpoint_session):
         runtime.deployed = False
         with pytest.raises(ImpossibleError, match="stack slipway-small-serving does not exist"):
-            served("small", endpoint_session)
+            served_endpoint("small", endpoint_session)
 
 
 def test_bearer_token_is_signed_call_of_token_action(endpoint_session):

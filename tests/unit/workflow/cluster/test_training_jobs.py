@@ -14,7 +14,7 @@ from launcher.model.report import EndedBy
 from launcher.submit.jobs import UnreachableError
 from launcher.targets.sagemaker_training.cluster import _create, refuse_bad_request
 from launcher.workflow.cluster.training_jobs import TrainingJobs, facts_of
-from launcher.workflow.history.attempts import attempts, closed
+from launcher.workflow.history.attempts import attempts, close_last
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 JOB = Submitted(job="small-0a1b2c3d", key="small-1", folder="small-0a1b2c3d")
@@ -91,7 +91,7 @@ def test_training_job_whose_instances_failed_lost_its_node_as_when_it_is_started
     times = {"TrainingStartTime": NOW, "TrainingEndTime": NOW}
     facts = facts_of(described("Failed", "Failed", FailureReason=reason, **times))
     started = {"event": "attempt-started", "attempt": 1, "time": NOW.isoformat(), "node": "algo-1"}
-    (attempt,) = closed(attempts([started]), facts)
+    (attempt,) = close_last(attempts([started]), facts)
     assert attempt.ended_by == ended_by
     assert (facts.attempt.exit_code is None) == (ended_by is EndedBy.NODE_LOST)
 

@@ -103,7 +103,7 @@ class TestAssembly:
         assert Assembly.read(folder).names_chart
 
     def test_completed_assembly_seals_the_added_files(self, folder):
-        whole = Assembly.read(folder).completed({"chart.zip": b"chart"})
+        whole = Assembly.read(folder).add_files({"chart.zip": b"chart"})
         assert (folder / "chart.zip").read_bytes() == b"chart"
         whole.refuse_if_changed()
         (folder / "chart.zip").write_bytes(b"another")
@@ -114,7 +114,7 @@ class TestAssembly:
         assembly = Assembly.read(folder)
         (folder / "more.json").write_text("{}")
         with pytest.raises(ImpossibleError):
-            assembly.completed({"chart.zip": b"chart"})
+            assembly.add_files({"chart.zip": b"chart"})
         assert not (folder / "chart.zip").exists()
 
 

@@ -26,8 +26,8 @@ from launcher.records.run_folder import undone_if_declined
 from launcher.workflow.deploy.deployment import show_deployment
 from launcher.workflow.deploy.difference import (
     Difference,
-    agreed,
-    compared,
+    approved_deployment,
+    compare_assembly,
     difference_lines,
     difference_of,
     refuse_update,
@@ -133,7 +133,7 @@ def test_stack_after_a_rolled_back_update_is_whole(account, account_session, tmp
     same = assembly(tmp_path / "cdk.out", training=topics())
     rolled_back = replace(stacks.find(account_session, "slipway-team-training"), status=status)
     states = {"slipway-team-training": rolled_back}
-    assert compared(same, states, {"slipway-team-training": topics()}).none is whole
+    assert compare_assembly(same, states, {"slipway-team-training": topics()}).none is whole
 
 
 def test_hourly_price_before_and_after_is_stated(account, account_session, tmp_path):
@@ -152,7 +152,7 @@ def test_hourly_price_before_and_after_is_stated(account, account_session, tmp_p
     assert (one.usd, four.usd, one.unknown) == (20 + head, 80 + head, ())
     new_assembly = assembly(tmp_path / "cdk.out", training=stack(4))
     before = {"slipway-team-training": stack(1)}
-    comparison = compared(new_assembly, dict.fromkeys(before), before)
+    comparison = compare_assembly(new_assembly, dict.fromkeys(before), before)
     lines = [line.strip() for line in difference_lines(comparison, context(account, []), REGION, ["in words"])]
     assert lines[-2] == f"${four.usd:,.2f} an hour while all nodes run; before: ${one.usd:,.2f}"
     assert lines[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
@@ -243,7 +243,7 @@ def test_stack_changed_during_the_approval_is_not_deployed(account, account_sess
         client.update_stack(StackName="slipway-team-training", TemplateBody=json.dumps(topics(DisplayName="x")))
 
     with pytest.raises(ImpossibleError, match="changed since the difference was shown"):  # noqa: SIM117 - what is entered last raises
-        with agreed(difference, first_quote, context(account, [], approve=another), ["in words"]):
+        with approved_deployment(difference, first_quote, context(account, [], approve=another), ["in words"]):
             pytest.fail("it was deployed")
 
 
@@ -258,7 +258,7 @@ def test_replaced_export_in_use_is_refused_with_the_reason(account, account_sess
     new_assembly = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
     difference, messages = difference_of(new_assembly, account_session), []
     with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses this"):  # noqa: SIM117
-        with agreed(difference, first_quote, context(account, messages), ["in words"]):
+        with approved_deployment(difference, first_quote, context(account, messages), ["in words"]):
             pytest.fail("it was deployed")
     assert any("1 replaced" in line for line in messages)
 
@@ -275,7 +275,7 @@ def test_declined_deployment_leaves_no_files(account, account_session, tmp_path,
     for name, before in (("team", earlier.path), ("lonely", None)):
         folder = run_folder.create(name, datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
         with pytest.raises(type(ended)), undone_if_declined(folder):  # noqa: SIM117
-            with agreed(difference, first_quote, context(account, [], tmp_path, no), ["in words"]):
+            with approved_deployment(difference, first_quote, context(account, [], tmp_path, no), ["in words"]):
                 pytest.fail("it was deployed")
         assert not folder.path.exists()
         assert (

@@ -26,7 +26,7 @@ def failed(catalog, monkeypatch):
         logs = FailedLogs(session=Session(environment=KEYS, region=REGION), plan=two_node_plan("eks", catalog))
         with StackEvents(lambda _: None, {}, on_failed=logs.read) as events:
             events.line(f"slipway-probe-x | 3/9 | 10:07:45 AM | CREATE_FAILED | {type_} | It (It1) did not start")
-        return logs.explained(DeploymentFailedError("the deployment failed", hint="slipway down probe"))
+        return logs.explain(DeploymentFailedError("the deployment failed", hint="slipway down probe"))
 
     with mock_aws():
         yield fail

@@ -16,9 +16,9 @@ from launcher.model.report import EndedBy
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.attempts import (
     attempts,
-    cancelled,
-    closed,
-    interrupted,
+    cancelled_attempts,
+    close_last,
+    interrupted_attempts,
     job_events,
     read_events,
     record_loss,
@@ -70,11 +70,11 @@ def test_last_attempt_without_end_event_ends_as_scheduler_reports() -> None:
         nodes=("n1",),
     )
     facts = facts_of(JobState.FAILED, "FAILED", known)
-    assert [attempt.hours for attempt in closed(ran, facts)] == [120 / 3600, 2.0]
-    assert closed(ran[:1], facts) == ran[:1], "its agent has said when"
-    assert closed(ran, replace(facts, attempt=replace(known, ended_at=None))) == closed(ran, None) == ran
-    assert closed(ran, replace(facts, state=JobState.PENDING)) == ran, "its scheduler starts it again"
-    assert closed((), facts) == ()
+    assert [attempt.hours for attempt in close_last(ran, facts)] == [120 / 3600, 2.0]
+    assert close_last(ran[:1], facts) == ran[:1], "its agent has said when"
+    assert close_last(ran, replace(facts, attempt=replace(known, ended_at=None))) == close_last(ran, None) == ran
+    assert close_last(ran, replace(facts, state=JobState.PENDING)) == ran, "its scheduler starts it again"
+    assert close_last((), facts) == ()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_ended_by_without_an_end_event_follows_the_scheduler(state, word, node_l
         nodes=("n1",),
         node_lost=node_lost,
     )
-    (attempt,) = closed(ran, facts_of(state, word, over))
+    (attempt,) = close_last(ran, facts_of(state, word, over))
     assert attempt.ended_by == EndedBy(expected)
 
 
@@ -153,7 +153,7 @@ def test_cancelled_attempt_with_a_successor_lost_its_node():
     assert [attempt.ended_by for attempt in attempts([STARTED, ended])] == [EndedBy.CANCEL]
     found = attempts([STARTED, ended, again])
     assert [attempt.ended_by for attempt in found] == [EndedBy.NODE_LOST, None]
-    assert interrupted(found) == found[:1]
+    assert interrupted_attempts(found) == found[:1]
 
 
 def test_ended_by_of_the_agent_is_a_word_of_the_report():
@@ -197,7 +197,7 @@ def test_ended_by_is_written_only_with_words_of_the_report():
     ],
 )
 def test_pod_end_of_cancelled_job_counts_as_cancel(words, expected):
-    ran = cancelled(attempts([STARTED, {**ENDED, "event": "interrupted", **words}]))
+    ran = cancelled_attempts(attempts([STARTED, {**ENDED, "event": "interrupted", **words}]))
     assert [attempt.ended_by for attempt in ran] == [expected]
 
 

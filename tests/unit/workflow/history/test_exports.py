@@ -20,7 +20,7 @@ from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.records.bill_rows import RowReader
 from launcher.records.stored_quote import read_quote
 from launcher.workflow.history.bill import reconcile
-from launcher.workflow.history.bill_exports import export_files, opened
+from launcher.workflow.history.bill_exports import export_files, open_lines
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def rows_of(place, tag=TAG, period=ALL, resources=()):
     reader = RowReader(tag=tag, period=period, resources=resources)
     export_rows = []
     for export_file in export_files(str(place), {}, "us-east-1"):
-        with opened(export_file) as lines:
+        with open_lines(export_file) as lines:
             export_rows += reader.rows(lines, export_file.name)
     return export_rows
 

@@ -9,7 +9,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.planning.networks import network_findings
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.quote.existing_network import described
+from launcher.workflow.quote.existing_network import describe_network
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 from tests.plans import NOW, request_of
@@ -56,7 +56,7 @@ def answer(**fields):
 
 def test_subnet_facts_from_ec2_are_checked_without_digest_change(stubbed_ec2):
     stubbed_ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
-    request = described(request_of(PLAN), session(stubbed_ec2))
+    request = describe_network(request_of(PLAN), session(stubbed_ec2))
     (facts,) = request.network.subnets
     assert (facts.id, facts.az_id, facts.free_addresses, facts.public_addresses) == (SUBNET, "use2-az1", 2, True)
     catalog = load()
@@ -70,7 +70,7 @@ def test_subnet_facts_from_ec2_are_checked_without_digest_change(stubbed_ec2):
 def test_subnet_of_other_vpc_refused(stubbed_ec2):
     stubbed_ec2.add_response("describe_subnets", answer(VpcId="vpc-0fedcba9876543210"), {"SubnetIds": [SUBNET]})
     with pytest.raises(ImpossibleError) as caught:
-        described(request_of(PLAN), session(stubbed_ec2))
+        describe_network(request_of(PLAN), session(stubbed_ec2))
     (finding,) = caught.value.findings
     assert finding.path == "network.subnet_ids"
     assert "vpc-0fedcba9876543210" in finding.message
@@ -85,7 +85,7 @@ def test_security_group_of_other_vpc_refused(stubbed_ec2):
     stubbed_ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
     stubbed_ec2.add_response("describe_security_groups", {"SecurityGroups": security_groups}, {"GroupIds": groups})
     with pytest.raises(ImpossibleError) as caught:
-        described(request_of(plan), session(stubbed_ec2))
+        describe_network(request_of(plan), session(stubbed_ec2))
     (finding,) = caught.value.findings
     assert (finding.path, finding.code) == ("network.security_group_ids", "group-outside-vpc")
     assert "sg-0fedcba9876543210 belongs to vpc-0fedcba9876543210" in finding.message
@@ -96,12 +96,12 @@ def test_missing_subnet_is_named(stubbed_ec2):
         "describe_subnets", "InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist"
     )
     with pytest.raises(AwsError, match="InvalidSubnetID"):
-        described(request_of(PLAN), session(stubbed_ec2))
+        describe_network(request_of(PLAN), session(stubbed_ec2))
 
 
 def test_new_network_needs_no_request(stubbed_ec2):
     request = request_of({**PLAN, "network": {"cidr": "10.1.0.0/16"}})
-    assert described(request, session(stubbed_ec2)) is request
+    assert describe_network(request, session(stubbed_ec2)) is request
 
 
 class TestShared:
@@ -123,7 +123,7 @@ class TestShared:
                 stub.add_response("list_exports", {"Exports": exports})
                 if users is not None:
                     stub.add_response("list_imports", {"Imports": users}, {"ExportName": self.EXPORT})
-                made = described(
+                made = describe_network(
                     request, Session(environment={}, region="us-east-2", clients={"cloudformation": client})
                 )
                 stub.assert_no_pending_responses()

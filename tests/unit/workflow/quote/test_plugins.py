@@ -10,7 +10,7 @@ import pytest
 from launcher.catalog.load import load
 from launcher.catalog.tables import ON_DEMAND, SOURCES
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.quote.plugins import GROUP, checked, names
+from launcher.workflow.quote.plugins import GROUP, names, plugin_findings
 from tests.documents import read_document
 
 PLAN = """slipway: 1
@@ -43,7 +43,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_no_plugin_gives_no_findings():
-    assert (names(), checked(QUOTE)) == ((), ())
+    assert (names(), plugin_findings(QUOTE)) == ((), ())
     assert not entry_points(group=GROUP)
 
 
@@ -53,10 +53,10 @@ def test_plugin_gets_quote_and_findings_carry_plugin_name(installed):
         "    if float(quote['usd']['high']) > 100:\n"
         "        return [{'level': 'error', 'code': 'too-dear', 'message': 'above $100', 'hint': 'ask finance'}]\n"
     )
-    (finding,) = checked(QUOTE)
+    (finding,) = plugin_findings(QUOTE)
     assert (finding.level, finding.code, finding.hint) == ("error", "acme-too-dear", "ask finance")
     assert "plugin acme" in finding.message
-    assert checked({**QUOTE, "usd": {"high": "99"}}) == ()
+    assert plugin_findings({**QUOTE, "usd": {"high": "99"}}) == ()
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_plugin_gets_quote_and_findings_carry_plugin_name(installed):
 def test_failing_plugin_refuses_and_is_named(installed, body):
     installed(body)
     with pytest.raises(ImpossibleError, match="plugin acme failed") as refused:
-        checked(QUOTE)
+        plugin_findings(QUOTE)
     assert "acme of slipway.plugins" in refused.value.hint
 
 
 def test_plugin_cannot_change_quote_of_other_plugin(installed):
     installed("def check(quote): quote['usd']['high'] = '0'", name="a")
     installed("def check(quote): return [{'level': 'info', 'code': 'x', 'message': quote['usd']['high']}]", name="b")
-    assert "120" in checked(QUOTE)[0].message
+    assert "120" in plugin_findings(QUOTE)[0].message
 
 
 @pytest.fixture

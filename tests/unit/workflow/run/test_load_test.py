@@ -12,8 +12,8 @@ from launcher.model.document import document
 from launcher.model.endpoint_call import LoadTest
 from launcher.model.errors import DeploymentFailedError
 from launcher.records.load_documents import load_document
-from launcher.workflow.cluster.endpoint import asker, served
-from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, planned, prompt, step
+from launcher.workflow.cluster.endpoint import asker, served_endpoint
+from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, plan_load, prompt, step
 from tests.documents import read_document
 from tests.plans import NOW
 
@@ -44,7 +44,7 @@ def endpoint_run(tmp_path):
 
 
 def loaded(session, root, *, most=2, seconds=0.3, load_plan=SHORT, report=lambda load_step: None):
-    endpoint = served("small", session)
+    endpoint = served_endpoint("small", session)
     ask = loader(endpoint, session, load_plan)
     return load(endpoint, session, ask, load_plan, most=most, seconds=seconds, root=root, now=NOW, on_step=report)
 
@@ -54,7 +54,7 @@ class TestStep:
     def test_load_step_measures_delivered_rate(self, runtime, endpoint_session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
-        load_step = step(asker(served("small", endpoint_session), endpoint_session), 4, 2.0)
+        load_step = step(asker(served_endpoint("small", endpoint_session), endpoint_session), 4, 2.0)
         assert load_step.failures == 0
         assert load_step.output_tokens == len(runtime.delivered)
         delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
@@ -64,12 +64,12 @@ class TestStep:
 
     def test_failed_requests_are_counted_and_reported(self, runtime, endpoint_session):
         runtime.refuse = 503
-        load_step = step(asker(served("small", endpoint_session), endpoint_session), 2, 0.3)
+        load_step = step(asker(served_endpoint("small", endpoint_session), endpoint_session), 2, 0.3)
         assert load_step.failures == load_step.requests > 0
         assert "503" in load_step.failure
 
     def test_embedding_load_counts_input_tokens(self, endpoint_session):
-        endpoint = replace(served("small", endpoint_session), base_url=None)
+        endpoint = replace(served_endpoint("small", endpoint_session), base_url=None)
         load_plan = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
         load_step = step(loader(endpoint, endpoint_session, load_plan), 2, 0.3)
         assert load_step.mean_tokens == (11, 0)
@@ -95,9 +95,9 @@ class TestRequests:
     def test_request_length_follows_endpoint_token_count(self, runtime, endpoint_session):
         """The stand-in counts 30 tokens of a template beside the words."""
         load_plan = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
-        assert loader(served("small", endpoint_session), endpoint_session, load_plan)().input_tokens == pytest.approx(
-            300, rel=0.02
-        )
+        assert loader(
+            served_endpoint("small", endpoint_session), endpoint_session, load_plan
+        )().input_tokens == pytest.approx(300, rel=0.02)
         body = runtime.requests[-1][1]
         assert (body["max_tokens"], body["ignore_eos"]) == (20, True)
 
@@ -109,13 +109,13 @@ class TestRequests:
     def test_prompt_length_without_token_count_uses_words(self, runtime, endpoint_session):
         runtime.usage = False
         load_plan = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
-        loader(served("small", endpoint_session), endpoint_session, load_plan)()
+        loader(served_endpoint("small", endpoint_session), endpoint_session, load_plan)()
         assert len(runtime.requests[-1][1]["messages"][0]["content"].split()) == 51
 
 
 class TestPlan:
     def test_load_lengths_and_layout_equal_deployed_plan(self, endpoint_session, tmp_path, endpoint_run):
-        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.full) == (300, 20, 6)
         setting = load_plan.setting
         assert (setting.model, setting.precision, setting.instance_type) == ("llama-3.1-8b", "bf16", "inf2.48xlarge")
@@ -125,28 +125,31 @@ class TestPlan:
 
     def test_run_with_other_digest_gives_no_setting(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.digest = "another"
-        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.setting, load_plan.at_once(instances=2)) == (None, 16)
 
     def test_load_without_run_uses_default_lengths(self, endpoint_session, tmp_path):
-        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.setting) == (256, 250, None)
 
     def test_answer_length_can_be_shortened(self, endpoint_session, tmp_path, endpoint_run):
-        assert planned(served("small", endpoint_session), endpoint_session, tmp_path, tokens=5).output_tokens == 5
+        assert (
+            plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path, tokens=5).output_tokens
+            == 5
+        )
 
     def test_sandbox_run_marks_setting_as_simulated(self, endpoint_session, tmp_path, endpoint_run):
         (endpoint_run / "report.json").write_text('{"simulated": true}')
-        assert planned(served("small", endpoint_session), endpoint_session, tmp_path).setting.simulated
+        assert plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path).setting.simulated
 
     def test_broken_plan_gives_no_setting(self, endpoint_session, tmp_path, endpoint_run):
         (endpoint_run / "plan.json").write_text("{")
-        assert planned(served("small", endpoint_session), endpoint_session, tmp_path).setting is None
+        assert plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path).setting is None
 
 
 class TestLoad:
     def test_unavailable_endpoint_ends_load_test(self, runtime, endpoint_session, tmp_path):
-        endpoint = served("small", endpoint_session)
+        endpoint = served_endpoint("small", endpoint_session)
         ask = loader(endpoint, endpoint_session, SHORT)
         runtime.refuse = 503
         with pytest.raises(DeploymentFailedError, match="no answer with 1 request at once"):
@@ -164,7 +167,7 @@ class TestLoad:
 
     def test_load_test_is_stored_and_compared_with_quote(self, endpoint_session, tmp_path, endpoint_run):
         messages = []
-        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
         load_test = loaded(endpoint_session, tmp_path, most=3, load_plan=load_plan, report=messages.append)
         assert [load_step.concurrency for load_step in messages] == [1, 2, 3]
         # Two instances serve, and both are paid for.
@@ -176,7 +179,7 @@ class TestLoad:
 
     def test_stored_load_test_has_measured_setting(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.tokens = 100
-        load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
+        load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
         loaded(endpoint_session, tmp_path, most=None, load_plan=load_plan)
         saved = read_document((endpoint_run / "load.json").read_text())
         expected = {

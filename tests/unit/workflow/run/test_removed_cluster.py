@@ -7,7 +7,7 @@ import pytest
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.report import EndedBy
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.workflow.history.attempts import attempts, closed
+from launcher.workflow.history.attempts import attempts, close_last
 from launcher.workflow.run.submission_watch import REMOVED_AGAIN_S, ClusterRemovedError, Mirror, RemoteWatch
 
 BEGAN = datetime(2026, 11, 28, 3, tzinfo=UTC)
@@ -58,7 +58,9 @@ def test_cluster_removed_at_first_silence_ends_launch_with_6(followed, problem):
         watch.ended()
     assert raised.value.exit_code == 6
     assert not [line for line in messages if "continues" in line]
-    (ended,) = closed(attempts([{"event": "attempt-started", "attempt": 1, "time": BEGAN.isoformat()}]), watch.facts)
+    (ended,) = close_last(
+        attempts([{"event": "attempt-started", "attempt": 1, "time": BEGAN.isoformat()}]), watch.facts
+    )
     assert ended.ended_by is EndedBy.NODE_LOST
     assert ended.ended_at > BEGAN
 
