@@ -98,10 +98,10 @@ def test_complete_commit_of_step_counts(bucket, store, objects, bad):
 def tag_superseded(policy):
     """Everything that is superseded, taken note of as tagged."""
     steps = {}
-    for step, keys in policy.superseded():
+    for step, keys in policy.superseded_steps():
         steps[step] = keys
         for key in keys:
-            policy.tagged(key)
+            policy.record_tag(key)
     return steps
 
 
@@ -133,7 +133,7 @@ class TestSupersededSteps:
         assert {*tag_superseded(policy)} == {1, 2}
         assert {*tag_superseded(policy)} == set()
         assert retention.read_record(store) == {1: set(), 2: set()}
-        policy.committed(retention.retained_form(whole(bucket, 4)))
+        policy.record_commit(retention.retained_form(whole(bucket, 4)))
         front.begun.clear()
         assert {*tag_superseded(policy)} == {3}
         listed = [path for _, path in front.begun if "list-type" in path]
@@ -143,9 +143,9 @@ class TestSupersededSteps:
         first = whole(bucket, 1)
         policy = keeping(store, newest=first)
         again = whole(bucket, 3, keys=("step-1/r1.a1/0-beef/data",))
-        assert policy.refused(again) is None
-        policy.committed(retention.retained_form(whole(bucket, 2)))
-        assert "may have been superseded" in policy.refused(again)
+        assert policy.refusal_reason(again) is None
+        policy.record_commit(retention.retained_form(whole(bucket, 2)))
+        assert "may have been superseded" in policy.refusal_reason(again)
 
     def test_record_of_later_steps_is_ignored(self, store, bucket):
         """A life that goes on from an older checkpoint comes to the same steps again."""
@@ -154,7 +154,7 @@ class TestSupersededSteps:
         retention.write_record(store, {1: (), 5: ()})
         policy = keeping(store, newest=whole(bucket, 3))
         assert {*tag_superseded(policy)} == {2}
-        policy.committed(retention.retained_form(whole(bucket, 7)))
+        policy.record_commit(retention.retained_form(whole(bucket, 7)))
         assert {*tag_superseded(policy)} == {3, 5, 6}
 
     @pytest.mark.parametrize("steps", ['"12"', '{"x": []}', "[1]", None])
@@ -171,9 +171,9 @@ class TestOtherLayouts:
         for step, layout in ((50, "hf"), (60, "megatron"), (100, "hf"), (900, "hf")):
             whole(bucket, step, layout=layout)
         policy = keeping(store)
-        policy.committed(retention.retained_form(whole(bucket, 500, layout="megatron")))
+        policy.record_commit(retention.retained_form(whole(bucket, 500, layout="megatron")))
         assert {*tag_superseded(policy)} == {60}
-        policy.committed(retention.retained_form(whole(bucket, 1000, layout="megatron")))
+        policy.record_commit(retention.retained_form(whole(bucket, 1000, layout="megatron")))
         assert {*tag_superseded(policy)} == {500}
         assert sorted(other_layout.step for other_layout in policy.other_layouts()) == [50, 100, 900]
         assert policy.other_layouts() == []
@@ -189,7 +189,7 @@ class TestOtherLayouts:
         policy = keeping(store, newest=whole(bucket, 40, layout="megatron"))
         for step in (50, 60):
             manifest = whole(bucket, step, layout="megatron", session="r2.a1", again=step == 50)
-            policy.committed(retention.retained_form(manifest))
+            policy.record_commit(retention.retained_form(manifest))
         assert {*tag_superseded(policy)} == {40}
 
     def test_shared_object_of_other_layout_is_kept_without_manifest(self, store, bucket):

@@ -49,7 +49,7 @@ class Job:
         self.speak(part)
 
     def of(self, part):
-        return self.listeners[part].gathered(self.states[part], self.now, silent_after_s=SILENT_S)
+        return self.listeners[part].gather(self.states[part], self.now, silent_after_s=SILENT_S)
 
     def looks(self, number, **how):
         for _ in range(number):

@@ -38,7 +38,7 @@ def brought(file, part, content, pieces=3):
             there.write(piece)
             there.flush()
             part.reaches(piece)
-    file.arrived(part, memoryview(bytearray(300)))
+    file.record_part(part, memoryview(bytearray(300)))
 
 
 @settings(max_examples=200)

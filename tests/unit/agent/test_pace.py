@@ -33,7 +33,7 @@ def test_begins_with_the_interval_of_the_quote(make_pace):
 
 def test_interval_is_the_daly_optimum_of_the_measured_write_time(make_pace, tmp_path):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
-    pace.written(1, 30.0)
+    pace.record_write(1, 30.0)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0))
     (change,) = events(tmp_path)
     assert (change["event"], change["before"], change["checkpoint_seconds"]) == ("interval", 600.0, 30.0)
@@ -42,28 +42,28 @@ def test_interval_is_the_daly_optimum_of_the_measured_write_time(make_pace, tmp_
 def test_one_slow_write_among_several_changes_little(make_pace):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
     for seconds in (30.0, 30.0, 300.0, 30.0, 30.0):
-        pace.written(1, seconds)
+        pace.record_write(1, seconds)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0))
 
 
 def test_small_changes_are_left_alone(make_pace, tmp_path):
     pace, written = make_pace(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0), mtbf_s=86400.0)
-    pace.written(1, 31.0)
+    pace.record_write(1, 31.0)
     assert (len(written), events(tmp_path)) == (1, [])
 
 
 def test_interval_is_not_shorter_than_an_upload(make_pace):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
-    pace.written(1, 0.1)
-    pace.uploaded(1, seconds=900.0, size_bytes=1)
+    pace.record_write(1, 0.1)
+    pace.record_upload(1, seconds=900.0, size_bytes=1)
     assert written[-1] == 900.0
 
 
 def test_write_time_reported_by_the_trainer_goes_before_the_measured_one(make_pace):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
-    pace.written(1, 100.0)
-    pace.reported(2.0)
-    pace.written(2, 100.0)
+    pace.record_write(1, 100.0)
+    pace.record_reported(2.0)
+    pace.record_write(2, 100.0)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=2.0, mtbf_s=86400.0))
 
 
@@ -71,9 +71,9 @@ def test_hastened_interval_lasts_for_one_checkpoint(make_pace):
     pace, written = make_pace(600.0)
     pace.hasten()
     assert written[-1] == 1.0
-    pace.written(1, 5.0)
+    pace.record_write(1, 5.0)
     assert written[-1] == 600.0
-    pace.written(2, 5.0)
+    pace.record_write(2, 5.0)
     assert len(written) == 3
 
 
@@ -85,9 +85,9 @@ def test_haste_does_not_lengthen_a_short_interval(make_pace):
 
 def test_writes_the_costs_down(make_pace, tmp_path):
     pace, _ = make_pace()
-    pace.written(7, 1.25)
-    pace.uploaded(7, seconds=3.5, size_bytes=1000)
-    pace.uploaded(8, seconds=1.0, size_bytes=10)
+    pace.record_write(7, 1.25)
+    pace.record_upload(7, seconds=3.5, size_bytes=1000)
+    pace.record_upload(8, seconds=1.0, size_bytes=10)
     first, second = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert first.pop("time").endswith("Z")
     assert first == {"checkpoint_step": 7, "checkpoint_seconds": 1.25, "upload_seconds": 3.5, "checkpoint_bytes": 1000}

@@ -55,29 +55,29 @@ class TestAlone:
         alone = node_peers(0, 1)
         alone.publish_state(sending=1)
         alone.publish(Notice(source=SPOT, detail="stop"))
-        assert alone.lost() == {}
+        assert alone.lost_nodes() == {}
         assert not (tmp_path / "peers").exists()
 
 
 class TestLost:
     def test_node_with_a_heartbeat_is_not_lost(self, node_peers):
         first, _ = node_peers(0), node_peers(1)
-        assert first.lost(after_s=5.0) == {}
+        assert first.lost_nodes(after_s=5.0) == {}
 
     def test_ended_node_is_not_lost(self, node_peers):
         first, second = node_peers(0), node_peers(1)
         second.close(exit_code=0)
-        assert first.lost(after_s=5.0) == {}
+        assert first.lost_nodes(after_s=5.0) == {}
 
     def test_silent_node_is_lost(self, node_peers, tmp_path):
         first = node_peers(0)
         (tmp_path / "peers" / "r1.a1.7.0" / "part-1.json").write_text('{"node": "p5-7", "beat": 3}')
         # On a busy machine a look may come before the time is over by its own clock.
-        assert {1: "p5-7"} in (first.lost(after_s=0.2) for _ in range(20))
+        assert {1: "p5-7"} in (first.lost_nodes(after_s=0.2) for _ in range(20))
 
     def test_node_without_any_heartbeat_is_lost(self, node_peers):
         first = node_peers(0)
-        assert {1: "number 1"} in (first.lost(after_s=0.2) for _ in range(20))
+        assert {1: "number 1"} in (first.lost_nodes(after_s=0.2) for _ in range(20))
 
 
 class TestMeetingVariables:
@@ -121,7 +121,7 @@ def test_unwritable_peer_folder_is_reported_once_without_a_failure(node_peers, t
     (tmp_path / "peers").write_text("")
     first = node_peers(0)
     first.publish_state(sending=1)
-    assert first.gathered().spoken == 0
+    assert first.gather().spoken == 0
     (line,) = (tmp_path / "events-0.jsonl").read_text().splitlines()
     assert json.loads(line)["event"] == "peers-trouble"
 

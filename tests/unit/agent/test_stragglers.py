@@ -174,9 +174,9 @@ for step in range(1, 400):
             node_rates.begin()
             measured.append(node_rates)
             trainers.append(subprocess.Popen([sys.executable, "-c", program, step_s], env=variables))
-        until(lambda: nodes[0].gathered().work.nodes == 2)
+        until(lambda: nodes[0].gather().work.nodes == 2)
         time.sleep(0.5)
-        work = nodes[0].gathered().work
+        work = nodes[0].gather().work
     finally:
         for trainer in trainers:
             trainer.kill()

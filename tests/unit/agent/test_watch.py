@@ -111,7 +111,7 @@ class TestEndOfTheCommand:
         fill(tmp_path / "step-1")
         checkpoint_watch.poll(0)
         assert checkpoint_watch.settle(9, clean=False) == []
-        assert list(checkpoint_watch.unfinished()) == ["step-1"]
+        assert list(checkpoint_watch.unfinished_reasons()) == ["step-1"]
 
     def test_ten_quiet_seconds_before_the_end_count(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
@@ -203,12 +203,12 @@ class TestUnstorableCheckpoints:
         fill(tmp_path / "step-1")
         (tmp_path / "step-2").mkdir()
         assert steps(checkpoint_watch.settle(0, clean=True)) == [1]
-        assert checkpoint_watch.unfinished() == {"step-2": "it holds no file"}
+        assert checkpoint_watch.unfinished_reasons() == {"step-2": "it holds no file"}
 
     def test_node_with_only_empty_folders_has_not_written(self, tmp_path, checkpoint_watch):
         (tmp_path / "step-1" / "deep").mkdir(parents=True)
         checkpoint_watch.settle(0, clean=True)
-        assert (checkpoint_watch.wrote, checkpoint_watch.unfinished()) == (False, {})
+        assert (checkpoint_watch.wrote, checkpoint_watch.unfinished_reasons()) == (False, {})
 
 
 class TestUnmarkedCheckpoints:
@@ -237,7 +237,7 @@ class TestUnmarkedCheckpoints:
         assert steps(checkpoint_watch.poll(0)) == [1]
         fill(tmp_path / "step-2")
         assert checkpoint_watch.poll(1) + checkpoint_watch.poll(100) + checkpoint_watch.settle(101, clean=False) == []
-        assert checkpoint_watch.unfinished() == {
+        assert checkpoint_watch.unfinished_reasons() == {
             "step-2": "it was unfinished when the command ended: checkpoints of this run are renamed into place or "
             "get a _DONE, and it was seen to do neither"
         }

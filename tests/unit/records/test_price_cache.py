@@ -150,25 +150,25 @@ class TestJournal:
     def test_answered_queries_are_remembered_for_one_hour(self, cache):
         cache.note(["a"], NOW)
         cache.note(["b"], NOW + timedelta(minutes=50))
-        assert cache.answered(NOW + timedelta(minutes=60)) == {"a", "b"}
-        assert cache.answered(NOW + timedelta(minutes=61)) == frozenset()
-        assert cache.answered(NOW - timedelta(minutes=1)) == frozenset()
+        assert cache.answered_queries(NOW + timedelta(minutes=60)) == {"a", "b"}
+        assert cache.answered_queries(NOW + timedelta(minutes=61)) == frozenset()
+        assert cache.answered_queries(NOW - timedelta(minutes=1)) == frozenset()
 
     def test_refresh_after_an_hour_forgets_earlier_answers(self, cache):
         cache.note(["a"], NOW)
         cache.note(["b"], NOW + timedelta(hours=2))
-        assert cache.answered(NOW + timedelta(hours=2)) == {"b"}
+        assert cache.answered_queries(NOW + timedelta(hours=2)) == {"b"}
 
     def test_finished_refresh_forgets_the_answers(self, cache):
         cache.note(["a"], NOW)
         cache.finish()
         cache.finish()
-        assert cache.answered(NOW) == frozenset()
+        assert cache.answered_queries(NOW) == frozenset()
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"begun": "now", "answered": []}', '{"begun": 7}'])
     def test_damaged_refresh_journal_is_ignored(self, cache, text):
         cache.folder.mkdir(parents=True)
         (cache.folder / "unfinished.json").write_text(text)
-        assert cache.answered(NOW) == frozenset()
+        assert cache.answered_queries(NOW) == frozenset()
         cache.note(["a"], NOW)
-        assert cache.answered(NOW) == {"a"}
+        assert cache.answered_queries(NOW) == {"a"}

@@ -171,7 +171,7 @@ def test_closed_model_has_only_a_bedrock_candidate(compared):
 
 def test_the_rates_of_the_notes_are_in_the_catalog(serving_priced):
     catalog = serving_priced().catalog
-    ri = catalog.reserved("inf2.48xlarge", "us-east-1", "standard", 3, Payment.NO_UPFRONT)
+    ri = catalog.reserved_rate("inf2.48xlarge", "us-east-1", "standard", 3, Payment.NO_UPFRONT)
     plan = catalog.savings_plan("inf2.48xlarge", "us-east-1", SavingsPlanKind.EC2_INSTANCE, 3, Payment.NO_UPFRONT)
     assert ri.usd == plan.usd == Decimal("5.60791")
 

@@ -184,7 +184,7 @@ def test_every_published_kind_is_read_with_source(refresh_region, next_catalog):
     assert isinstance(machine, Price)
     assert (machine.usd, machine.as_of, machine.basis) == (Decimal("50.0400000000"), NOW.date(), Basis.LISTED)
     assert "public offer file of AmazonEC2" in machine.source
-    reserved = known.reserved(P5, REGION, "standard", 3, Payment.NO_UPFRONT)
+    reserved = known.reserved_rate(P5, REGION, "standard", 3, Payment.NO_UPFRONT)
     managed = known.sagemaker(f"ml.{P5}", REGION, "cluster")
     spot = known.spot(P5, REGION)[""]
     assert isinstance(reserved, Price)
