@@ -135,7 +135,7 @@ def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
 def place_lines(attempts: Sequence[Attempt], width: int) -> list[str]:
     """The instance types and zones of the attempts, where EC2 chose them; empty elsewhere."""
     text = places_text([attempt.place for attempt in attempts])
-    return wrapped(f"  {text}", width) if text else []
+    return wrap_line(f"  {text}", width) if text else []
 
 
 def places_text(places: Sequence[str]) -> str:

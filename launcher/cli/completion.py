@@ -23,7 +23,11 @@ _WORKLOAD = re.compile(r"""^\s*["']?workload["']?\s*:""", re.MULTILINE)
 def typed_words(environment: Mapping[str, str]) -> list[str]:
     """The words of the line that a shell wants completed, after the program's own name.
 
-    >>> typed_words({"COMP_WORDS": "slipway quote "}), typed_words({"_TYPER_COMPLETE_ARGS": "slipway -v pl"}), typed_words({})
+    >>> (
+    ...     typed_words({"COMP_WORDS": "slipway quote "}),
+    ...     typed_words({"_TYPER_COMPLETE_ARGS": "slipway -v pl"}),
+    ...     typed_words({}),
+    ... )
     (['quote'], ['-v', 'pl'], [])
     """
     line = next((environment[name] for name in _LINES if environment.get(name)), "")
