@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.model.accuracy import Accuracy, RunAccuracy, accuracy
 from launcher.model.money import Range, UsdRange
@@ -117,11 +117,11 @@ def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: 
     if not runs:
         lines = ["", "  No run of this folder has trained yet.", "", "  next: slipway launch FILE"]
     else:
-        lines = ["", *(piece for text in _answer(runs) for piece in wrap_line(f"  {text}", width)), ""]
+        lines = ["", *(piece for text in _answer(runs) for piece in fold(f"  {text}", width)), ""]
         lines += _table(runs, width)
-        lines += wrap_line("  Measured over quoted; values outside the quoted range in brackets.", width)
+        lines += fold("  Measured over quoted; values outside the quoted range in brackets.", width)
     for run, reason in unread:
-        lines += wrap_line(f"  ? {run}: {reason}", width)
+        lines += fold(f"  ? {run}: {reason}", width)
     return lines
 
 

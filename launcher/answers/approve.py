@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.words import dollars
 from launcher.records.approval import Action, Approval
 from launcher.records.codec import Json, as_json
@@ -27,7 +27,7 @@ def page(approvals: Sequence[Approval], width: int) -> list[str]:
     """A paragraph for each approval."""
     if not approvals:
         return ["no open approval"]
-    return [line for approval in approvals for line in ["", *wrap_line(f"  {sentence(approval)}", width)]]
+    return [line for approval in approvals for line in ["", *fold(f"  {sentence(approval)}", width)]]
 
 
 def sentence(approval: Approval) -> str:

@@ -4,7 +4,7 @@ from decimal import Decimal
 from operator import itemgetter
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.model.bill import BilledRun, ComparedLine, Unquoted, Upfront
 from launcher.model.report import Report
@@ -21,10 +21,10 @@ def head(report: Report) -> list[str]:
 
 def bill_lines(billed: BilledRun, width: int) -> list[str]:
     """The answer, missing bill rows, the lines, amounts outside the lines, and notes."""
-    lines = ["", *(piece for text in answer(billed) for piece in wrap_line(f"  {text}", width)), ""]
+    lines = ["", *(piece for text in answer(billed) for piece in fold(f"  {text}", width)), ""]
     if billed.usd is not None:
         lines += _table(billed, width)
-    lines += [piece for text in billed.notes for piece in wrap_line(f"  {text}", width)]
+    lines += [piece for text in billed.notes for piece in fold(f"  {text}", width)]
     return lines
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
 from launcher.model.capacity import BOUGHT, JudgedOffer, OfferKind
 from launcher.model.money import UsdRange
@@ -86,9 +86,9 @@ def page(result: CapacityOffers, width: int, *, everything: bool) -> list[str]:
     shown = result.offers if everything else result.offers[:SHOWN]
     lines = ["", f"  {result.priced.request.name}: capacity offers", ""]
     if not result.offers and result.unanswered:
-        lines += wrap_line("  AWS named no offer, and did not answer these requests:", width)
+        lines += fold("  AWS named no offer, and did not answer these requests:", width)
     elif not result.offers:
-        lines += wrap_line("  AWS offers none of these instances in these places.", width)
+        lines += fold("  AWS offers none of these instances in these places.", width)
     else:
         lines += [*_answer(result, width), "", *_table(result, shown, width)]
     hidden = len(result.offers) - len(shown)
@@ -97,18 +97,18 @@ def page(result: CapacityOffers, width: int, *, everything: bool) -> list[str]:
     lines += _reasons(shown, width)
     lines += _commands(shown)
     for question, reason in result.unanswered:
-        lines += wrap_line(f"  ? {question}: {reason.removeprefix(f'{question}: ')}", width)
-    return [*lines, "", *wrap_line("  Nothing was bought. Purchased capacity is not refunded.", width)]
+        lines += fold(f"  ? {question}: {reason.removeprefix(f'{question}: ')}", width)
+    return [*lines, "", *fold("  Nothing was bought. Purchased capacity is not refunded.", width)]
 
 
 def _answer(result: CapacityOffers, width: int) -> list[str]:
     lines = []
     if result.cheapest is not None and result.cheapest.usd is not None:
         total = words.dollars(result.cheapest.usd.mid)
-        lines += wrap_line(f"  Cheapest: {_offer_text(result, result.cheapest)}, ${total} to finish.", width)
+        lines += fold(f"  Cheapest: {_offer_text(result, result.cheapest)}, ${total} to finish.", width)
     if result.soonest is not None:
         when = lead(result.soonest.lead_time_h)
-        lines += wrap_line(f"  Soonest that is for sale or held: {_offer_text(result, result.soonest)}, {when}.", width)
+        lines += fold(f"  Soonest that is for sale or held: {_offer_text(result, result.soonest)}, {when}.", width)
     return lines
 
 
@@ -153,10 +153,10 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     lines = []
     for number, judged in enumerate(shown, start=1):
         if judged.usd is None and judged.note:
-            lines += wrap_line(f"  {number}: {judged.note}", width)
+            lines += fold(f"  {number}: {judged.note}", width)
     pools = dict.fromkeys(offer.offer.pool for offer in shown if offer.offer.pool)
     for pool in pools:
-        lines += wrap_line(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
+        lines += fold(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
     return lines
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from launcher.agent.manifest import StoredFile, place_text
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.answers.words import first_of
 from launcher.model.units import number_of
@@ -174,7 +174,7 @@ def _writer(checkpoint: Checkpoint) -> str:
 
 def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]:
     """The steps, newest first; if more than a few expire, these are one line."""
-    lines = ["", *wrap_line(f"  {uri}", width), ""]
+    lines = ["", *fold(f"  {uri}", width), ""]
     if not checkpoints:
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
@@ -199,30 +199,26 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     lines += render(columns, shown, width)
     for checkpoint in shown:
         if checkpoint.reason is not None:
-            lines += wrap_line(f"  {_place(checkpoint)}: {checkpoint.reason}", width)
+            lines += fold(f"  {_place(checkpoint)}: {checkpoint.reason}", width)
             continue
         if checkpoint.rewritten:
             what = first_of(checkpoint.rewritten)
-            lines += wrap_line(
-                f"  {_place(checkpoint)}: {what}: S3 got this object after the commit; {_READ_IT}", width
-            )
+            lines += fold(f"  {_place(checkpoint)}: {what}: S3 got this object after the commit; {_READ_IT}", width)
         if checkpoint.main:
             others = ", ".join(checkpoint.others)
             mains = ", ".join(checkpoint.mains or (checkpoint.main,))
-            lines += wrap_line(f"  {_place(checkpoint)}: {mains}, in one set with {others}", width)
-    lines += wrap_line(f"  complete: {_COMPLETE}", width)
+            lines += fold(f"  {_place(checkpoint)}: {mains}, in one set with {others}", width)
+    lines += fold(f"  complete: {_COMPLETE}", width)
     if any(checkpoint.counted for checkpoint in shown):
-        lines += wrap_line(f"  save N: {_COUNTED}", width)
+        lines += fold(f"  save N: {_COUNTED}", width)
     if any(checkpoint.withdrawn for checkpoint in shown):
-        lines += wrap_line(f"  withdrawn: {_WITHDRAWN}", width)
+        lines += fold(f"  withdrawn: {_WITHDRAWN}", width)
     if folded:
         size = size_text(sum(checkpoint.bytes for checkpoint in expiring))
         about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"
         lines += [
             "",
-            *wrap_line(
-                f"  {number_of(len(expiring), 'more checkpoint')}, expiring ({about}): --json lists them", width
-            ),
+            *fold(f"  {number_of(len(expiring), 'more checkpoint')}, expiring ({about}): --json lists them", width),
         ]
     return lines
 

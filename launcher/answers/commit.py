@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
 from launcher.model.enums import Payment
@@ -62,9 +62,9 @@ def document(choice: CommitmentChoice) -> Json:
 
 def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
     """The complete page; the best few commitments unless `everything` is requested."""
-    lines = ["", *[piece for text in _answer(choice) for piece in wrap_line(f"  {text}", width)]]
+    lines = ["", *[piece for text in _answer(choice) for piece in fold(f"  {text}", width)]]
     for finding in choice.findings:
-        lines += wrap_line(f"  warning: {finding.message} ({finding.hint})", width)
+        lines += fold(f"  warning: {finding.message} ({finding.hint})", width)
     shown = choice.options if everything else choice.options[:SHOWN]
     if shown:
         lines += ["", *_table(shown, width)]
@@ -73,8 +73,8 @@ def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]
     if choice.choice is not None:
         lines += _choice_lines(choice.choice, width)
     for plan, reason in choice.left_out:
-        lines += wrap_line(f"  not counted: {plan}: {reason}", width)
-    return [*lines, "", *wrap_line("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
+        lines += fold(f"  not counted: {plan}: {reason}", width)
+    return [*lines, "", *fold("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
 
 
 def _answer(commitment: CommitmentChoice) -> list[str]:
@@ -121,9 +121,9 @@ def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
 
 def _choice_lines(choice: CommitmentOption, width: int) -> list[str]:
     """The choice's risks, the effect of one more dollar, and the commands, not wrapped so that they can be pasted."""
-    lines = ["", *wrap_line(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
+    lines = ["", *fold(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
     lines += ["", "  what can go wrong"]
-    lines += [piece for risk in choice.risks for piece in wrap_line(f"    {risk}", width)]
+    lines += [piece for risk in choice.risks for piece in fold(f"    {risk}", width)]
     lines += ["", "  one more dollar an hour, where so much is committed already"]
     for marginal in choice.marginal:
         sign = "+" if marginal.value > 0 else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launcher.answers import compare_screen, words
 from launcher.answers.headline import headline
-from launcher.answers.lines import finding_line, sections, wrap_line
+from launcher.answers.lines import finding_line, fold, sections
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
 from launcher.model.enums import PurchaseOption
@@ -43,16 +43,16 @@ def page(comparison: Comparison, width: int, *, called: bool = False, verbose: b
     """The first screen, or with every type and reason (`verbose`); `called`: Slipway just requested AWS's offers."""
     if not verbose:
         return compare_screen.page(comparison, width, called=called)
-    body = [*_matrix(comparison, width), *wrap_line("  Dollars a run, the cheapest size and place of each.", width)]
+    body = [*_matrix(comparison, width), *fold("  Dollars a run, the cheapest size and place of each.", width)]
     if comparison.port is not None:
-        body += ["", *(piece for side in sides(comparison) for piece in wrap_line(f"  {side}", width))]
+        body += ["", *(piece for side in sides(comparison) for piece in fold(f"  {side}", width))]
         body += [*_port(comparison.port, width), *_overlap(comparison, comparison.port, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
     lines = comparison_page(comparison, headline(comparison.priced), body, width, done)
     if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
         types = " and ".join(comparison.simulated)
         text = f"What the sandbox measured on {types} is of this computer, and decides nothing."
-        lines += wrap_line(f"  {text}", width)
+        lines += fold(f"  {text}", width)
     return [*lines, "", *compare_screen.next_lines(comparison)]
 
 
@@ -61,13 +61,11 @@ def comparison_page(
 ) -> list[str]:
     """The page of a comparison without its last line; `body` is the comparison, `done` names the requests to AWS."""
     verdict = comparison.verdict
-    lines = ["", *wrap_line(f"  {heading}", width), "", *wrap_line(f"  {verdict.text}", width), "", *body]
+    lines = ["", *fold(f"  {heading}", width), "", *fold(f"  {verdict.text}", width), "", *body]
     lines += sections((("reasons", verdict.reasons), ("what would change this recommendation", verdict.flips)), width)
     lines += ["", *ages_lines(comparison.priced.candidates, width)]
-    lines += wrap_line(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
-    return lines + [
-        piece for finding in comparison.findings for piece in wrap_line(f"  {finding_line(finding)}", width)
-    ]
+    lines += fold(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
+    return lines + [piece for finding in comparison.findings for piece in fold(f"  {finding_line(finding)}", width)]
 
 
 def _matrix(comparison: Comparison, width: int) -> list[str]:
@@ -128,7 +126,7 @@ def _port(port: Port, width: int) -> list[str]:
         f"  Maintenance of a second stack: ${port.maintenance_usd_per_month:,.0f} a month (assumed).",
         f"  {_signed_dollars(saved)} {side} a run; {_paid_back(port)}.",
     ]
-    lines = [piece for line in lines for piece in wrap_line(line, width)]
+    lines = [piece for line in lines for piece in fold(line, width)]
     columns: list[Column[Path]] = [
         Column(f"all {port.runs:,} runs" if port.runs > 1 else "the one run", lambda path: PATHS[path.name]),
         Column("$", lambda path: f"{path.usd:,.0f}", "right"),
@@ -144,7 +142,7 @@ def _overlap(comparison: Comparison, port: Port, width: int) -> list[str]:
     if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
         return []
     text = f"A run takes up to {hours:,.0f} h, and at {port.runs_per_month:g} a month runs overlap"
-    return wrap_line(f"  {text}: the dates hold only if several run concurrently.", width)
+    return fold(f"  {text}: the dates hold only if several run concurrently.", width)
 
 
 def _paid_back(port: Port) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
@@ -40,14 +40,14 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
     """The screen with at most some flips, without their explanations if `brief`, and some purchase options."""
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:] if verdict.text else ""
-    lines = ["", *wrap_line(f"  {name}: {text}", width), ""]
+    lines = ["", *fold(f"  {name}: {text}", width), ""]
     lines += _pairs(named_pairs(comparison)[:options], width)
     if comparison.port is not None:
         lines += _port(comparison.port, width)
     if verdict.flips and flips:
         shown = "; ".join(_short(flip, brief=brief) for flip in _flips(comparison)[:flips])
-        lines += wrap_line(f"  would change it: {shown}", width)
-    lines += [piece for note in _notes(comparison, called=called) for piece in wrap_line(f"  {note}", width)]
+        lines += fold(f"  would change it: {shown}", width)
+    lines += [piece for note in _notes(comparison, called=called) for piece in fold(f"  {note}", width)]
     return [*lines, "", *next_lines(comparison)]
 
 
@@ -170,4 +170,4 @@ def _port(port: Port, width: int) -> list[str]:
         f"    {name:<11}{'  '.join(value.rjust(wide) for value, wide in zip(values, room, strict=True))}"
         for name, values in rows
     ]
-    return [*wrap_line(f"    {cost}", width), *table]
+    return [*fold(f"    {cost}", width), *table]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.model.document import document as plan_document
 from launcher.model.money import Assumption
@@ -54,7 +54,7 @@ def page(resolved: ResolvedPlan, width: int, *, everything: bool) -> list[str]:
     ]
     layers = " < ".join(resolved.files)
     rows = _shown_rows(resolved, everything=everything)
-    return ["", *wrap_line(f"  {layers}", width), "", *render(columns, rows, width)]
+    return ["", *fold(f"  {layers}", width), "", *render(columns, rows, width)]
 
 
 def _layer(origin: str) -> str:
@@ -85,9 +85,7 @@ def origin_lines(assumptions: Sequence[Assumption], width: int) -> list[str]:
     by_origin: dict[str, list[str]] = {}
     for assumption in assumptions:
         by_origin.setdefault(assumption.source, []).append(f"{assumption.name} {assumption.value}")
-    return [
-        piece for origin, named in by_origin.items() for piece in wrap_line(f"  {origin}: {', '.join(named)}", width)
-    ]
+    return [piece for origin, named in by_origin.items() for piece in fold(f"  {origin}: {', '.join(named)}", width)]
 
 
 def _shown_rows(resolved: ResolvedPlan, *, everything: bool) -> list[Row]:

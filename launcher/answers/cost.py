@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
 from launcher.model.spending import StackCost, hourly
 from launcher.model.units import number_of
@@ -49,14 +49,14 @@ def page(costs: Surveyed, width: int) -> list[str]:
     """The complete page."""
     if not costs.stacks:
         subject = "Nothing of Slipway's" if costs.cluster is None else f"No stack of {costs.cluster}"
-        lines = ["", *wrap_line(f"  {subject} exists in the regions that answered.", width)]
+        lines = ["", *fold(f"  {subject} exists in the regions that answered.", width)]
     else:
         unknown = sum(stack.usd_per_hour is None for stack in costs.stacks)
         more = f", and {unknown} of unknown cost" if unknown else ""
         total = words.dollars(hourly(costs.stacks))
         lines = [
             "",
-            *wrap_line(f"  {number_of(len(costs.stacks), 'stack')}: ${total} an hour now{more}.", width),
+            *fold(f"  {number_of(len(costs.stacks), 'stack')}: ${total} an hour now{more}.", width),
             "",
         ]
         lines += _table(costs, width)
@@ -65,7 +65,7 @@ def page(costs: Surveyed, width: int) -> list[str]:
         commands = dict.fromkeys(stack.down_command for stack in costs.stacks)
         lines += [f"    {command}" for command in commands]
     for region, reason in costs.unanswered:
-        lines += wrap_line(f"  ? {region}: {reason}", width)
+        lines += fold(f"  ? {region}: {reason}", width)
     return lines
 
 
@@ -87,5 +87,5 @@ def _notes(stacks: tuple[StackCost, ...], width: int) -> list[str]:
         piece
         for number, stack in enumerate(stacks, start=1)
         if stack.note
-        for piece in wrap_line(f"  {number}: {stack.note}", width)
+        for piece in fold(f"  {number}: {stack.note}", width)
     ]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
 
@@ -41,10 +41,8 @@ def page(written: DebugDocument, width: int) -> list[str]:
         folders[folder] = folders.get(folder, 0) + 1
     held = ", ".join(f"{folder} {count}" for folder, count in folders.items())
     size = f"{written.bytes / 1e6:,.1f} MB" if written.bytes >= 100_000 else f"{max(1, written.bytes // 1000):,} kB"  # noqa: PLR2004
-    lines = ["", *wrap_line(f"  {written.path}: {len(written.files)} files, {size}", width)]
-    lines += wrap_line(f"  files: {held}", width, 2)
-    lines += [
-        piece for part in written.missing for piece in wrap_line(f"  without {part.path}: {part.reason}", width, 2)
-    ]
-    lines += wrap_line("  secrets, account numbers and e-mail addresses are masked; read it before you send it", width)
+    lines = ["", *fold(f"  {written.path}: {len(written.files)} files, {size}", width)]
+    lines += fold(f"  files: {held}", width, 2)
+    lines += [piece for part in written.missing for piece in fold(f"  without {part.path}: {part.reason}", width, 2)]
+    lines += fold("  secrets, account numbers and e-mail addresses are masked; read it before you send it", width)
     return lines

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
 from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
 from launcher.model.units import number_of
@@ -42,7 +42,7 @@ def document(difference: PlansDiff, refusal: str | None) -> Json:
 
 def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
     """The change for a terminal of `width` columns."""
-    lines = ["", *wrap_line(f"  {headline(difference)}", width)]
+    lines = ["", *fold(f"  {headline(difference)}", width)]
     if difference.plans:
         columns: list[Column[PlanDiff]] = [
             Column("plan", lambda diff: diff.file, shrinks=True),
@@ -54,10 +54,10 @@ def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
         lines += ["", *render(columns, difference.plans, width)]
     for plan in difference.plans:
         lines += ["", f"  {plan.file}"]
-        lines += [piece for reason in plan.why for piece in wrap_line(f"    {reason}", width)]
+        lines += [piece for reason in plan.why for piece in fold(f"    {reason}", width)]
         lines += _bill(plan, width)
     if refusal is not None:
-        lines += ["", *wrap_line(f"  refused: {refusal}", width)]
+        lines += ["", *fold(f"  refused: {refusal}", width)]
     return lines
 
 

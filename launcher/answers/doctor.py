@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Literal
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.model.diagnosis import Check, Diagnosis, Outcome
 from launcher.records.codec import Json, as_json
 from launcher.records.document import fill_record, json_object
@@ -44,17 +44,17 @@ def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
     return [
         *lines,
         "",
-        *wrap_line(f"  {diagnosis.verdict}: {tally}; {ends}.", width),
+        *fold(f"  {diagnosis.verdict}: {tally}; {ends}.", width),
         "  Nothing was created and nothing was spent.",
     ]
 
 
 def _check(check: Check, width: int) -> list[str]:
-    first, *rest = wrap_line(f"    {check.name}: {check.got}", width - 2)  # later lines are two columns further right
+    first, *rest = fold(f"    {check.name}: {check.got}", width - 2)  # later lines are two columns further right
     lines = [f"  {SIGNS[check.result]} {first.lstrip()}", *(f"  {line}" for line in rest)]
     if check.result is Outcome.OK:
         return lines
-    lines += wrap_line(f"      check: {check.asked}", width)
+    lines += fold(f"      check: {check.asked}", width)
     return [*lines, *_fix(check.fix, width)] if check.fix else lines
 
 
@@ -65,6 +65,6 @@ def _fix(fix: str, width: int) -> list[str]:
         return [line]
     command, _, remark = fix.partition(REMARK)
     if command.partition(" ")[0] not in PROGRAMS:
-        return wrap_line(line, width)
+        return fold(line, width)
     remark = f" ({remark}" if remark else ""
-    return [*wrap_line(f"      fix{remark}:", width), command]
+    return [*fold(f"      fix{remark}:", width), command]

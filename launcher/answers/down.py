@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.model.removal import Removal, Retained
 from launcher.records.codec import Json, as_json
 from launcher.records.document import NamedStatus, fill_record, json_object
@@ -62,16 +62,16 @@ def page(removal: Removal, width: int) -> list[str]:
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {instance_type}" for instance_type, count in removal.instances)
         end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"
-        lines += ["", *wrap_line(f"  {running} run now, and {end}", width)]
+        lines += ["", *fold(f"  {running} run now, and {end}", width)]
     if removal.jobs and removal.on is None:
         lines += ["", "  jobs that ended with it" if removal.done else "  jobs that run now, and end with it"]
-        lines += [piece for name, status in removal.jobs for piece in wrap_line(f"    {name}: {status}", width)]
+        lines += [piece for name, status in removal.jobs for piece in fold(f"    {name}: {status}", width)]
         names = [name for name, _ in removal.jobs if _NAME.fullmatch(name)]
         if names and not removal.done:
             first = " or ".join(f"slipway cancel {name}" for name in dict.fromkeys(names))
             lost = f"their work since the newest stored checkpoint is lost; to save it first: {first}"
             text = "they store a checkpoint before their instances end" if removal.saves else lost
-            lines += wrap_line(f"    {text}", width)
+            lines += fold(f"    {text}", width)
     lines += ["", "  retained"]
     lines += [piece for retained in removal.kept for piece in _retained_lines(retained, width)] or ["    nothing"]
     if removal.kept:
@@ -90,7 +90,7 @@ def _retained_lines(retained_item: Retained, width: int) -> list[str]:
         facts.append(f"unpriced: {retained_item.unpriced}")
     return [
         f"    {retained_item.kind.value}  {retained_item.name}",
-        *wrap_line(f"      {'; '.join([*facts, retained_item.reason])}", width),
+        *fold(f"      {'; '.join([*facts, retained_item.reason])}", width),
     ]
 
 

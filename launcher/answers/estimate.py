@@ -7,7 +7,7 @@ from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.diff import safe
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
 from launcher.model.template_estimate import EstimateLine, TemplateEstimate, UncountedType
 from launcher.model.units import number_of
@@ -50,7 +50,7 @@ def document(found: TemplateEstimate, limit: Decimal | None, refusal: str | None
 def page(found: TemplateEstimate, refusal: str | None, width: int, *, explained: bool) -> list[str]:
     """The estimate for a terminal; `explained` adds every line with its source."""
     stacks = number_of(len(found.stacks), "stack")
-    lines = ["", *wrap_line(f"  {found.source}: {stacks} in {', '.join(found.regions)}", width), ""]
+    lines = ["", *fold(f"  {found.source}: {stacks} in {', '.join(found.regions)}", width), ""]
     lines += _totals(found, width)
     priced = [line for line in found.lines if line.unpriced is None]
     shown = priced if explained else [line for line in priced if (line.max_usd_per_hour or 0) >= SMALL][:MAX_ROWS]
@@ -61,9 +61,9 @@ def page(found: TemplateEstimate, refusal: str | None, width: int, *, explained:
         usd = sum((line.max_usd_per_hour or Decimal(0) for line in rest), Decimal(0))
         lines.append(f"  and {number_of(len(rest), 'smaller line')}, ${words.dollars(usd)} an hour: --explain")
     for text in _notes(found, priced, explained=explained):
-        lines += wrap_line(f"  {text}", width) if text else [""]
+        lines += fold(f"  {text}", width) if text else [""]
     if refusal is not None:
-        lines += ["", *wrap_line(f"  refused: {refusal}", width)]
+        lines += ["", *fold(f"  refused: {refusal}", width)]
     return lines
 
 

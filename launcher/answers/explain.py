@@ -1,7 +1,7 @@
 """`--explain ID`: each number of a row, step by step, with its source."""
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.range_causes import why_wide
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
@@ -86,9 +86,9 @@ def _total(quoted: Quote) -> tuple[str, ...]:
 
 
 def _block(title: str, steps: tuple[str, ...], source: str, width: int) -> list[str]:
-    lines = wrap_line(f"  {title}", width)
+    lines = fold(f"  {title}", width)
     for step in steps:
-        lines += wrap_line(f"      {step}", width)
+        lines += fold(f"      {step}", width)
     if source:
-        lines += wrap_line(f"      source: {source}", width)
+        lines += fold(f"      source: {source}", width)
     return lines

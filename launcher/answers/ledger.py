@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.report import places_text
 from launcher.answers.table import Column, dollars, hours, render
 from launcher.model.ledger import (
@@ -127,7 +127,7 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
     if not ledger.entries:
         lines = ["", "  No runs here.", "", "  next: slipway plan FILE"]
     else:
-        lines = ["", *(piece for text in answer(total(ledger.entries)) for piece in wrap_line(f"  {text}", width)), ""]
+        lines = ["", *(piece for text in answer(total(ledger.entries)) for piece in fold(f"  {text}", width)), ""]
         shown = ledger.entries if everything else ledger.entries[:SHOWN]
         lines += (
             render(group_columns(by), group_totals(ledger.entries, by), width)
@@ -135,23 +135,23 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
             else render(RUNS, shown, width)
         )
         hidden = len(ledger.entries) - len(shown) if by is None else 0
-        lines += wrap_line(
-            f"  not shown: {number_of(hidden, 'older run')}; --all shows them, --by adds up.", width
-        ) * bool(hidden)
+        lines += fold(f"  not shown: {number_of(hidden, 'older run')}; --all shows them, --by adds up.", width) * bool(
+            hidden
+        )
         for entry in shown if by is None else ():
             if entry.guard_reason:
                 what = "endpoint" if entry.monthly else "nodes"
                 why = f"the guard stopped its {what}: {entry.guard_reason}"
-                lines += wrap_line(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
+                lines += fold(f"  {entry.name}, {entry.started_at:%Y-%m-%d %H:%M}: {why}", width)
             if entry.other_types:
                 began = f"{entry.started_at:%Y-%m-%d %H:%M}"
-                lines += wrap_line(f"  {entry.name}, {began}: {places_text(entry.places)}", width)
+                lines += fold(f"  {entry.name}, {began}: {places_text(entry.places)}", width)
         for use in reservations(ledger.entries) if by is None else ():
             unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
-            lines += wrap_line(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)
-        lines += wrap_line(f"  {ledger.source}", width)
+            lines += fold(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)
+        lines += fold(f"  {ledger.source}", width)
     for run, reason in ledger.unread:
-        lines += wrap_line(f"  ? {run}: {reason}", width)
+        lines += fold(f"  ? {run}: {reason}", width)
     return lines
 
 

@@ -26,10 +26,10 @@ def finding_line(finding: Finding) -> str:
     return f"{finding.level.value}: {where}{finding.message}{hint}"
 
 
-def wrap_line(line: str, width: int, hanging: int = 0) -> list[str]:
+def fold(line: str, width: int, hanging: int = 0) -> list[str]:
     """A line wrapped at blanks to a width; continuation lines are indented by `hanging` columns more than the first.
 
-    >>> wrap_line("  on: one, two", 12, 4)
+    >>> fold("  on: one, two", 12, 4)
     ['  on: one,', '      two']
     """
     indent, plain = " " * (len(line) - len(line.lstrip())), " ".join(line.split())
@@ -53,6 +53,6 @@ def sections(titled: Iterable[tuple[str, Sequence[str]]], width: int) -> list[st
         for line in (
             "",
             f"  {title}",
-            *(piece for sentence in sentences for piece in wrap_line(f"    {sentence}", width)),
+            *(piece for sentence in sentences for piece in fold(f"    {sentence}", width)),
         )
     ]

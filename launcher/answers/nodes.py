@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.table import Column, dollars, render
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeUse
@@ -109,12 +109,12 @@ def page(listed: ListedNodes, width: int) -> list[str]:
     head = f"  {listed.name} · cluster {listed.cluster} in {where} · {number_of(len(listed.nodes), 'node')}"
     if listed.usd_per_hour is not None:
         head += f" · ${words.dollars(listed.usd_per_hour)} an hour each"
-    lines = ["", *wrap_line(head, width), ""]
+    lines = ["", *fold(head, width), ""]
     if not listed.nodes:
         return [*lines[:-1], "  it has no nodes now: a job starts them, or slipway launch FILE"]
     lines += _table(listed, width)
     for number, node in enumerate(listed.nodes):
-        lines += [piece for text in _notes(number, node) for piece in wrap_line(text, width, 4)]
+        lines += [piece for text in _notes(number, node) for piece in fold(text, width, 4)]
         lines += [words.shorten(f"     | {line}", width) for line in node.boot]
     lines += straggler_lines(listed.name, listed.stragglers, width, replaceable=not target_of(listed.target).managed)
     return [*lines, *_next(listed)]
@@ -178,9 +178,9 @@ def action_lines(planned: PlannedAction, width: int) -> list[str]:
 def wrapped_label(text: str, width: int) -> list[str]:
     """A line whose continuation lines begin below its value."""
     if not text.startswith("    "):
-        return wrap_line(text, width)
+        return fold(text, width)
     label, value = text[:10], text[10:]
-    first, *rest = wrap_line(f"{' ' * 10}{value}", width)
+    first, *rest = fold(f"{' ' * 10}{value}", width)
     return [f"{label}{first[10:]}", *rest]
 
 

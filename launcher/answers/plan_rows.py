@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Align, Column, render
 from launcher.model.enums import PREPAID, Level
 from launcher.model.money import Price
@@ -68,9 +68,7 @@ def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
     for name, reason in rows:
         by_reason.setdefault(reason, {})[name] = None
     return [
-        piece
-        for reason, rows_of in by_reason.items()
-        for piece in wrap_line(f"  – {', '.join(rows_of)}: {reason}", width)
+        piece for reason, rows_of in by_reason.items() for piece in fold(f"  – {', '.join(rows_of)}: {reason}", width)
     ]
 
 
@@ -91,7 +89,7 @@ def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> l
     for row in rows:
         if row.below and not has_room(row.note):
             below.setdefault(row.below, []).append(row.id)
-    lines = [piece for note, ranks in below.items() for piece in wrap_line(f"  {', '.join(ranks)}: {note}", width)]
+    lines = [piece for note, ranks in below.items() for piece in fold(f"  {', '.join(ranks)}: {note}", width)]
     return lines + unpriced_reasons(((row.unpriced, row.note) for row in rows if row.unpriced), width)
 
 
@@ -99,7 +97,7 @@ def counted_notes(rows: Sequence[TableRow], width: int) -> list[str]:
     """The number of rows with a note, in place of notes that would be as long as the table."""
     noted, unpriced = sum(bool(row.below) for row in rows), sum(bool(row.unpriced) for row in rows)
     text = f"{noted:,} rows have a note (commitment, billed hours, incomplete total), {unpriced:,} have no price"
-    return wrap_line(f"  {text}: --json has each; target in the plan file narrows the list.", width)
+    return fold(f"  {text}: --json has each; target in the plan file narrows the list.", width)
 
 
 def table(rows: Sequence[TableRow], width: int) -> list[str]:
@@ -120,7 +118,7 @@ def table(rows: Sequence[TableRow], width: int) -> list[str]:
         return lines
     codes = sorted({(row.narrow[TARGET], row.wide[TARGET]) for row in rows})
     legend = "; ".join(f"{code} {name}" for code, name in codes if code.lower() != name)
-    return lines + (wrap_line(f"  {legend}", width) if legend else [])
+    return lines + (fold(f"  {legend}", width) if legend else [])
 
 
 def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRow) -> str:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from launcher.answers import ranges, words
 from launcher.answers.headline import compares_families, headline, unpriced_answer
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
@@ -51,7 +51,7 @@ def first_groups(priced: Priced) -> list[Group]:
 
 
 def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], list[Group]]:
-    title, last = wrap_line(f"  {headline(priced)}", width), _last(priced, width, called=called)
+    title, last = fold(f"  {headline(priced)}", width), _last(priced, width, called=called)
     refusals, notes = _notes(priced)
     notes = notes[: max(0, MAX_NOTES - len(refusals))]
     allowed, others = shown_ranks(priced)
@@ -62,7 +62,7 @@ def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], li
     sizes = (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER)
     for number, (count, rows) in enumerate(sizes, 1):
         groups = _groups(priced, allowed, others, rows)
-        shown = [piece for note in (*refusals, *notes[:count]) for piece in wrap_line(f"  {note}", width)]
+        shown = [piece for note in (*refusals, *notes[:count]) for piece in fold(f"  {note}", width)]
         # A row is priced only for a screen that has room for it.
         room = MAX_LINES - _height([*title, "", *shown, *last], width)
         if number < len(sizes) and sum(1 + len(ranks) for _, ranks in groups) > room:
@@ -93,7 +93,7 @@ def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows:
 def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], width: int) -> list[str]:
     """The rows under their headings; `cells` keeps the cells of rows that were made before."""
     if not groups:
-        return wrap_line(f"  {unpriced_answer(priced)}", width)
+        return fold(f"  {unpriced_answer(priced)}", width)
     for rank in (rank for _, ranks in groups for rank in ranks if rank not in cells):
         cells[rank] = _cells(priced, rank, width)
     return section_lines([(title, [cells[rank] for rank in ranks]) for title, ranks in groups], NUMBERS, width)
@@ -264,7 +264,7 @@ def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
     many = f"{more}{unpriced}: --all." if priced.considered > 1 else ""
     said = [text for text in (many, counted, price_dates(priced.candidates)) if text]
-    lines = wrap_line(f"  {' '.join(said)}", width)
+    lines = fold(f"  {' '.join(said)}", width)
     commands = [command_for(priced, "quote", 1)]
     refused = shown_ranks(priced)[1]
     if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from launcher.answers import words
 from launcher.answers.headline import UNPRICED, compares_families, headline
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.plan_rows import counted_notes, notes_below, table, table_row
 from launcher.answers.price_ages import contradictions, price_ages
 from launcher.model.enums import COMMITTED, Basis, PurchaseOption
@@ -36,8 +36,8 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
             after = (i for i, rank in enumerate(ranks) if rank > rank_named or priced.candidates[rank - 1].usd is None)
             ranks.insert(next(after, len(ranks)), rank_named)
     shown = [table_row(priced.short_id(rank), priced.row(rank)) for rank in ranks]
-    lines = ["", *wrap_line(f"  {headline(priced)}", width), ""]
-    lines += [piece for line in answer(priced) for piece in wrap_line(f"  {line}", width)]
+    lines = ["", *fold(f"  {headline(priced)}", width), ""]
+    lines += [piece for line in answer(priced) for piece in fold(f"  {line}", width)]
     rows = table(shown, width)
     lines += [
         "",
@@ -81,7 +81,7 @@ def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
     least = priced.candidates[ranks[0] - 1]
     usd = words.dollars(least.usd) if least.usd is not None else ""
     text = f"Term commitments cost ${usd} or more a run: see --all, and {command(priced, 'commit')}."
-    return wrap_line(f"  {text}", width)
+    return fold(f"  {text}", width)
 
 
 def _varied_ranks(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
@@ -119,7 +119,7 @@ def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     if not types:
         return []
     parts = [f"{ways} of {', '.join(names)}" for ways, names in types.items()]
-    return wrap_line(f"  Also unpriced: {'; '.join(parts)}.", width)
+    return fold(f"  Also unpriced: {'; '.join(parts)}.", width)
 
 
 def _not_deployed(priced: Priced, width: int) -> list[str]:
@@ -129,7 +129,7 @@ def _not_deployed(priced: Priced, width: int) -> list[str]:
         + (f"${words.dollars(alternative.usd.mid)}" if alternative.usd is not None else "unpriced")
         for alternative in priced.alternatives
     ]
-    return wrap_line(f"  Priced, but not deployable: {'; '.join(parts)}.", width) if parts else []
+    return fold(f"  Priced, but not deployable: {'; '.join(parts)}.", width) if parts else []
 
 
 def answer(priced: Priced) -> list[str]:
@@ -198,7 +198,7 @@ def footer(
     rest = "" if len(ranks) == priced.considered else rest
     many = "1 candidate" if priced.considered == 1 else f"{len(ranks):,} of {priced.considered:,} candidates"
     lines = [f"  {many}{rest}. {price_ages(priced.candidates)}"]
-    lines = [piece for line in lines for piece in wrap_line(line, width)]
+    lines = [piece for line in lines for piece in fold(line, width)]
     lines += contradictions((priced.candidates[rank - 1] for rank in ranks), width)
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
@@ -206,7 +206,7 @@ def footer(
     lines += [
         piece
         for finding in (*priced.findings, *priced.wasted, *priced.limits)
-        for piece in wrap_line(f"  {finding_line(finding)}", width)
+        for piece in fold(f"  {finding_line(finding)}", width)
     ]
     lines += ["", f"  next: {next_command(priced)}"]
     return lines

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
 from launcher.model.finding import Finding
@@ -76,14 +76,12 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
     text = f"{plans}: {words.cost(total, 'a month')}"
     if portfolio.unpriced:
         text += f", without {', '.join(portfolio.unpriced)}, which has no price"
-    lines = ["", *wrap_line(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
+    lines = ["", *fold(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
     lines += [
-        piece
-        for commitment in portfolio.commitments
-        for piece in wrap_line(f"  {_commitment_lines(commitment)}", width)
+        piece for commitment in portfolio.commitments for piece in fold(f"  {_commitment_lines(commitment)}", width)
     ]
-    lines += ["", *_chips(portfolio, width), *wrap_line("  A port to Neuron is not in these months.", width)]
-    lines += [piece for finding in portfolio.findings for piece in wrap_line(f"  {finding_line(finding)}", width)]
+    lines += ["", *_chips(portfolio, width), *fold("  A port to Neuron is not in these months.", width)]
+    lines += [piece for finding in portfolio.findings for piece in fold(f"  {finding_line(finding)}", width)]
     chosen = [member.priced.candidates[member.rank - 1] for member in portfolio.members if member.rank is not None]
     lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
     return [*lines, f"  next: {command(portfolio.members[0].priced, 'compare')}"]

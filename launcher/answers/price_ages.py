@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from launcher.answers import words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
 from launcher.pricing.ages import age, rests_on
@@ -44,7 +44,7 @@ def price_dates(candidates: Iterable[Candidate]) -> str:
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
     """The first few newer unverified prices that contradict prices in use."""
     texts = list(dict.fromkeys(text for candidate in candidates if (text := contradiction(candidate))))
-    lines = [piece for contradicted in texts[:MAX_CONTRADICTIONS] for piece in wrap_line(f"  {contradicted}.", width)]
+    lines = [piece for contradicted in texts[:MAX_CONTRADICTIONS] for piece in fold(f"  {contradicted}.", width)]
     more = len(texts) - MAX_CONTRADICTIONS
     return [*lines, f"  {more} more prices are contradicted so: slipway prices show"] if more > 0 else lines
 
@@ -52,4 +52,4 @@ def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
 def ages_lines(candidates: Sequence[Candidate], width: int) -> list[str]:
     """Ages and contradictions, as the lines of a page."""
     ages = price_ages(candidates)
-    return [*(wrap_line(f"  {ages}", width) if ages else []), *contradictions(candidates, width)]
+    return [*(fold(f"  {ages}", width) if ages else []), *contradictions(candidates, width)]

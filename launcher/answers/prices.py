@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count, groupby, product
 from string import ascii_lowercase
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.catalog.fetched_prices import plain as price_words
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
@@ -104,7 +104,7 @@ def _section(
             Column("basis", lambda row: row.basis.value if row.basis else ""),
         ]
         lines += _noted_table(columns, priced, numbers, width)
-    lines += [piece for row in shown if row.usd is None for piece in wrap_line(_unpriced_text(row, numbers), width)]
+    lines += [piece for row in shown if row.usd is None for piece in fold(_unpriced_text(row, numbers), width)]
     return [*lines, *_more(len(shown), len(every))]
 
 
@@ -118,7 +118,7 @@ def _noted_table(
         return _under_items(render(noted, rows, width), rows, width)
     letters = dict(zip(dict.fromkeys(row.note for row in rows if row.note), _letters(), strict=False))
     lettered: Column[PriceRow] = Column("src", lambda row: f"{_source(row, numbers)}{letters.get(row.note, '')}")
-    notes = [piece for note, letter in letters.items() for piece in wrap_line(f"  {letter}: {note}", width, HANGING)]
+    notes = [piece for note, letter in letters.items() for piece in fold(f"  {letter}: {note}", width, HANGING)]
     return [*_under_items(render([*columns, lettered], rows, width), rows, width), *notes]
 
 
@@ -200,9 +200,7 @@ def _source(row: PriceRow, numbers: Mapping[str, int]) -> str:
 
 
 def _sources(numbers: Mapping[str, int], width: int) -> list[str]:
-    return [
-        piece for source, number in numbers.items() for piece in wrap_line(f"  [{number}] {source}", width, HANGING)
-    ]
+    return [piece for source, number in numbers.items() for piece in fold(f"  [{number}] {source}", width, HANGING)]
 
 
 def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]:
@@ -215,7 +213,7 @@ def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]
         lines.append("market none: the spot price is on demand's own; floor: a tenth of it. Neither is an offer.")
     if not history and any(_age(row).endswith(TOO_OLD) for row in rows):
         lines.append("*: older than a launch allows (spot 2 days, Capacity Blocks 14, the others 180).")
-    return ["", *(piece for line in lines for piece in wrap_line(f"  {line}", width))] if lines else []
+    return ["", *(piece for line in lines for piece in fold(f"  {line}", width))] if lines else []
 
 
 def diff_page(

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from launcher.answers import quote_screen, words
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.plan_table import missing_text
 from launcher.answers.range_causes import on_average, why_wide
 from launcher.answers.table import Column, render
@@ -56,19 +56,14 @@ def page(
 def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decimal | None) -> list[str]:
     """The page; `small` combines lines of fewer dollars; None shows all lines."""
     hours, explained = quoted.hours, small is None
-    lines = [
-        "",
-        title(quoted),
-        "",
-        *(piece for line in answer_lines(quoted) for piece in wrap_line(f"  {line}", width)),
-    ]
+    lines = ["", title(quoted), "", *(piece for line in answer_lines(quoted) for piece in fold(f"  {line}", width))]
     causes = (on_average(quoted.usd), why_wide(quoted))
-    lines += [piece for line in causes if line for piece in wrap_line(f"  {line}", width)]
+    lines += [piece for line in causes if line for piece in fold(f"  {line}", width)]
     refused = not quoted.gate.allowed or bool(priced.blocking)
     lines += gate_lines(quoted, priced, width) if refused else []
     lines += ["", *_bill(quoted, width, small=small or Decimal(0)), ""]
     if quoted.serving is None:
-        lines += wrap_line(
+        lines += fold(
             f"  {words.hours(hours.mid)} h of the job ({words.hours(hours.low)} to {words.hours(hours.high)})", width
         )
     else:
@@ -79,20 +74,20 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     if explained:
         lines += ["", "  assumptions"]
         for assumption in quoted.assumptions:
-            lines += wrap_line(
+            lines += fold(
                 f"    {assumption.name}: {f'{assumption.value} {assumption.unit}'.strip()} — {assumption.source}", width
             )
         lines += ["", "  safety"]
         for policy in [f"    on: {policy.name} {policy.value}" for policy in quoted.policies if policy.on]:
-            lines += wrap_line(policy, width, hanging=4)
-        lines += wrap_line(f"  {safety(quoted)[1]}", width, hanging=5)
+            lines += fold(policy, width, hanging=4)
+        lines += fold(f"  {safety(quoted)[1]}", width, hanging=5)
         lines += [""]
     else:
-        lines += [piece for line in safety(quoted) for piece in wrap_line(line, width)]
+        lines += [piece for line in safety(quoted) for piece in fold(line, width)]
     lines += [] if refused else gate_lines(quoted, priced, width)
     findings = [finding for finding in quoted.findings if explained or not _is_in_summary(finding, quoted)]
     shown = [finding for finding in findings if explained or quote_screen.without_asking(finding)]
-    lines += [piece for finding in shown for piece in wrap_line(f"  {finding_line(finding)}", width)]
+    lines += [piece for finding in shown for piece in fold(f"  {finding_line(finding)}", width)]
     if more := len(findings) - len(shown):
         lines.append(f"  {number_of(more, 'remark')}: --explain shows {'them' if more > 1 else 'it'}")
     # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
@@ -166,7 +161,7 @@ def _serving(outlook: ServingOutlook, width: int) -> list[str]:
         lines.append(
             f"first token after {outlook.ttft_ms:,.0f} ms, {outlook.tpot_ms:,.1f} ms a token, when they are full"
         )
-    return [piece for line in lines for piece in wrap_line(f"  {line}", width)]
+    return [piece for line in lines for piece in fold(f"  {line}", width)]
 
 
 def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
@@ -227,7 +222,7 @@ def _price(quoted: Quote, today: date, width: int, *, explained: bool) -> list[s
     origin = f"{words.origin(source, price.basis.value, price.as_of)}, {words.age(price.as_of, today)}{note}"
     bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
     unit = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
-    return wrap_line(f"  {unit}: {origin}", width)
+    return fold(f"  {unit}: {origin}", width)
 
 
 def _available(quoted: Quote, width: int) -> list[str]:
@@ -240,7 +235,7 @@ def _available(quoted: Quote, width: int) -> list[str]:
         text = "it is bought already"
     elif quoted.availability is Availability.OFFERED and place.option is PurchaseOption.SPOT:
         text = "spot had spare capacity there on that day; it may have none now"
-    return wrap_line(f"  availability: {text}", width)
+    return fold(f"  availability: {text}", width)
 
 
 def _spot(quoted: Quote, width: int) -> list[str]:
@@ -253,7 +248,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
         f"  {words.interruptions(spot.interruptions_expected)}; {saves}; "
         f"{spot.overhead_fraction:.1%} more hours than without"
     )
-    lines = wrap_line(text, width)
+    lines = fold(text, width)
     edge = spot.break_even_interruptions_per_hour
     if edge is not None:
         now = f"{spot.interruptions_per_hour:.2g}"
@@ -262,7 +257,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
             if edge
             else "  spot already costs more than the next option"
         )
-        lines += wrap_line(f"{text}; {now} are assumed", width)
+        lines += fold(f"{text}; {now} are assumed", width)
     return lines
 
 
@@ -270,8 +265,8 @@ def gate_lines(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """The gate's decision on a launch, and what of the plan prevents one whichever row it takes."""
     gate = quoted.gate
     if gate.allowed and priced.blocking:
-        return wrap_line(f"  gate: a launch is refused: {quote_screen.blocking_text(priced.blocking[0])}", width)
+        return fold(f"  gate: a launch is refused: {quote_screen.blocking_text(priced.blocking[0])}", width)
     if gate.allowed:
         return ["  gate: a launch is allowed"]
     fix = f" ({gate.hint})" if gate.hint else ""
-    return wrap_line(f"  gate: a launch is refused, exit {gate.exit_code}: {gate.reason}{fix}", width)
+    return fold(f"  gate: a launch is refused, exit {gate.exit_code}: {gate.reason}{fix}", width)

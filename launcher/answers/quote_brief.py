@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from launcher.answers import words
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.quote import GROUPS, safety
 from launcher.answers.quote_screen import fact_lines, title, without_asking
 from launcher.model.enums import Level
@@ -26,11 +26,11 @@ HANGING = 4
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """A quote in at most twenty lines of eighty columns; `slipway quote` shows the rest."""
     refused = () if quoted.gate.allowed and not priced.blocking else ("Launch", "Deployment")
-    lines = wrap_line(f"  {title(quoted, priced.short_id(rank))}", width)
+    lines = fold(f"  {title(quoted, priced.short_id(rank))}", width)
     lines += fact_lines(quoted, priced, width, labels=(*LABELS, *refused))
-    lines += wrap_line(f"    {'; '.join((*_groups(quoted.components), 'more: -v'))}", width)
+    lines += fold(f"    {'; '.join((*_groups(quoted.components), 'more: -v'))}", width)
     on, off = safety(quoted)
-    lines += [*wrap_line(on, width, HANGING), *wrap_line(off, width, HANGING)]
+    lines += [*fold(on, width, HANGING), *fold(off, width, HANGING)]
     return lines + _findings([finding for finding in quoted.findings if without_asking(finding)], width)
 
 
@@ -52,7 +52,7 @@ def _findings(findings: Sequence[Finding], width: int) -> list[str]:
     more, quotas = len(ranked) - MAX_FINDINGS, sum(finding.code == DEFAULT_QUOTA for finding in findings)
     lines: list[str] = []
     for finding in ranked[:MAX_FINDINGS]:
-        lines += wrap_line(f"  {finding_line(finding)}", width)
+        lines += fold(f"  {finding_line(finding)}", width)
     counted = [number_of(more, "more remark")] if more > 0 else []
     counted += [f"{number_of(quotas, 'default quota')} below the plan's need"] if quotas else []
     return lines + ([f"  {', '.join(counted)}: -v"] if counted else [])

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from itertools import groupby
 
 from launcher.answers import ranges, words
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
@@ -54,7 +54,7 @@ MAX_GRAVE = 2
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """The screen, at most about 16 lines of 80 columns."""
-    lines = ["", *wrap_line(f"  {title(quoted, priced.short_id(rank))}", width), ""]
+    lines = ["", *fold(f"  {title(quoted, priced.short_id(rank))}", width), ""]
     lines += fact_lines(quoted, priced, width)
     lines += ["", *_bill(quoted, width), *_notes(quoted, priced, width)]
     return [*lines, f"  next: {_next(quoted, rank, priced)}"]
@@ -218,7 +218,7 @@ def _is_deployed(quoted: Quote) -> bool:
 def _fact(label: str, value: str, text: str, width: int) -> list[str]:
     head = f"    {label:<{LABEL}}  {value:<{VALUE}}" if value else f"    {label:<{LABEL}}  "
     room = max(20, width - len(head) - 2) if value else max(20, width - len(head))
-    first, *rest = wrap_line(text, room) if text else [""]
+    first, *rest = fold(text, room) if text else [""]
     between = "  " if value else ""
     return [f"{head}{between}{first}".rstrip(), *(f"{' ' * len(head + between)}{line}" for line in rest)]
 
@@ -232,7 +232,7 @@ def _bill(quoted: Quote, width: int) -> list[str]:
     lines = []
     for name, members in groups:
         head = f"    {name:<8} {totals[name]:>{room}}   "
-        first, *rest = wrap_line("; ".join(_parts(quoted, name, members)), max(20, width - len(head)))
+        first, *rest = fold("; ".join(_parts(quoted, name, members)), max(20, width - len(head)))
         lines += [f"{head}{first}".rstrip(), *(f"{' ' * len(head)}{line}" for line in rest)]
     return lines
 
@@ -283,7 +283,7 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
         counted.append(number_of(more, "note"))
     if counted:
         notes.append(f"{'; '.join(counted)}: --explain")
-    return [piece for note in notes for piece in wrap_line(f"  {note}", width)]
+    return [piece for note in notes for piece in fold(f"  {note}", width)]
 
 
 def without_asking(finding: Finding) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.fetched_prices import Unmatched
@@ -26,13 +26,13 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
         where = f"a snapshot with SHA-256 {report.snapshot}"
     if report.plugin is not None:
         where = f"plugin {report.plugin}"
-    lines = ["", *wrap_line(f"  {prices} read from {where}; kept in {report.cache}", width)]
+    lines = ["", *fold(f"  {prices} read from {where}; kept in {report.cache}", width)]
     if report.unasked:
         kinds = ", ".join(kind.replace("-", " ") for kind in report.unasked)
-        lines += wrap_line(f"  Only available with an account: {kinds}; and for spot by zone.", width)
+        lines += fold(f"  Only available with an account: {kinds}; and for spot by zone.", width)
     if report.skipped_regions:
         names = ", ".join(report.skipped_regions)
-        lines += wrap_line(f"  Regions not enabled in this account, not read: {names}", width)
+        lines += fold(f"  Regions not enabled in this account, not read: {names}", width)
     lines += _moves("moved by more than half", report.jumped, width)
     lines += _moves(
         "known before and not given by AWS now; the old price stays in use and ages", report.vanished, width
@@ -40,9 +40,7 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     if report.refused:
         lines += ["", "  refused"]
         lines += [
-            line
-            for refusal in report.refused
-            for line in wrap_line(f"    {_name(refusal.key)}: {refusal.reason}", width)
+            line for refusal in report.refused for line in fold(f"    {_name(refusal.key)}: {refusal.reason}", width)
         ]
     lines += _unmatched_lines(report.unmatched, width)
     return [*lines, *_failure_lines(report.failures, width)]
@@ -55,7 +53,7 @@ def _failure_lines(failures: Sequence[tuple[str, AwsError]], width: int) -> list
     lines = []
     for (message, hint), names in by_cause.items():
         rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        lines += wrap_line(f"    {', '.join(names[:MAX_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
+        lines += fold(f"    {', '.join(names[:MAX_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
     return ["", "  failed; the older prices stay in use", *lines] if lines else []
 
 
@@ -66,7 +64,7 @@ def _unmatched_lines(items: Sequence[Unmatched], width: int) -> list[str]:
     lines = [
         line
         for (reason, region), names in by_cause.items()
-        for line in wrap_line(f"    {reason} in {region.replace(EVERYWHERE, 'all regions')}: {', '.join(names)}", width)
+        for line in fold(f"    {reason} in {region.replace(EVERYWHERE, 'all regions')}: {', '.join(names)}", width)
     ]
     return ["", "  not identifiable in AWS's list; the older price stays in use and ages", *lines] if lines else []
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.endpoint import endpoint_lines
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
 from launcher.model.report import (
@@ -48,7 +48,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         return [
             *head,
             *stop_lines(report, width),
-            *(piece for line in _month(report) for piece in wrap_line(line, width)),
+            *(piece for line in _month(report) for piece in fold(line, width)),
             *left_up_lines(report, width),
             *_check_lines(report, width, everything=everything),
         ]
@@ -63,8 +63,8 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         lines += ["", *why]
     if report.stored is not None:
         lines += ["", *stored_lines(report.stored, width)]
-    lines += [piece for text in slow_texts(report) for piece in wrap_line(f"  {text}", width)]
-    lines += ["", *(piece for line in _money(report) for piece in wrap_line(line, width))]
+    lines += [piece for text in slow_texts(report) for piece in fold(f"  {text}", width)]
+    lines += ["", *(piece for line in _money(report) for piece in fold(line, width))]
     lines += left_up_lines(report, width)
     return lines + _check_lines(report, width, everything=everything)
 
@@ -83,9 +83,7 @@ def slow_texts(report: Report) -> list[str]:
 
 def stop_lines(report: Report, width: int) -> list[str]:
     """The lines of `stop_texts`, wrapped to a width; a node's own lines stay lines."""
-    return [
-        piece for text in stop_texts(report) for line in text.splitlines() for piece in wrap_line(f"  {line}", width)
-    ]
+    return [piece for text in stop_texts(report) for line in text.splitlines() for piece in fold(f"  {line}", width)]
 
 
 def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:
@@ -96,14 +94,12 @@ def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:
     if not everything:
         counted = [f"{number_of(len(facts), 'fact')} as planned"] if facts else []
         counted += [f"{len(unchecked)} not emulated, so not checked here"] if unchecked else []
-        return (
-            [*lines, "", *wrap_line(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
-        )
+        return [*lines, "", *fold(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
     lines += ["", f"  read back and as planned ({len(facts)})"]
-    lines += [piece for fact in facts for piece in wrap_line(f"    {fact}", width)]
+    lines += [piece for fact in facts for piece in fold(f"    {fact}", width)]
     if unchecked:
         lines += ["", "  not emulated, so not checked here"]
-        lines += [piece for resource in unchecked for piece in wrap_line(f"    {resource}", width)]
+        lines += [piece for resource in unchecked for piece in fold(f"    {resource}", width)]
     return lines
 
 
@@ -121,7 +117,7 @@ def _month(report: Report) -> list[str]:
 def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
     """The state of the stored checkpoints, and the agent's warnings about them."""
     texts = [f"  checkpoints: {stored.text}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
-    return [piece for text in texts for piece in wrap_line(text, width)]
+    return [piece for text in texts for piece in fold(text, width)]
 
 
 def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
@@ -135,7 +131,7 @@ def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
 def place_lines(attempts: Sequence[Attempt], width: int) -> list[str]:
     """The instance types and zones of the attempts, where EC2 chose them; empty elsewhere."""
     text = places_text([attempt.place for attempt in attempts])
-    return wrap_line(f"  {text}", width) if text else []
+    return fold(f"  {text}", width) if text else []
 
 
 def places_text(places: Sequence[str]) -> str:
@@ -205,7 +201,7 @@ def _rates(report: Report, rate: Decimal) -> str:
 
 def left_up_lines(report: Report, width: int) -> list[str]:
     """The sentence of `left_up`, wrapped to a width."""
-    return [piece for sentence in left_up(report) for piece in wrap_line(f"  {sentence}", width)]
+    return [piece for sentence in left_up(report) for piece in fold(f"  {sentence}", width)]
 
 
 def left_up(report: Report) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 
 WIDE = 100
 """Columns from which a row has its target's name, its accelerator and its hourly rate."""
@@ -75,9 +75,9 @@ def _heading(title: str, layout: _Layout, width: int, *, first: bool) -> list[st
     """A section's heading; the first one has the titles of the numbers, beside it if there is room."""
     text = f"  {title}"
     if not first:
-        return wrap_line(text, width)
+        return fold(text, width)
     blank = tuple("" for _ in layout.widths[: -len(layout.titles)])
     titles = layout.line((*blank, *layout.titles))
     if len(text) > width or titles[: len(text) + 2].strip():
-        return [*wrap_line(text, width), titles]
+        return [*fold(text, width), titles]
     return [text + titles[len(text) :]]

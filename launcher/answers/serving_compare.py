@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from launcher.answers import serving_compare_screen, words
 from launcher.answers.compare import comparison_page
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.serving_table import headline, table
 from launcher.answers.table import Column, render
 from launcher.model.money import Price, Unpriced
@@ -61,7 +61,7 @@ def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
         f"  Break-even utilization: the share of its hours for which an instance must be full to cost what Bedrock does"
         f" (${rate:.6f} a request):"
     )
-    return ["", *wrap_line(title, width), *render(columns, ordered, width)]
+    return ["", *fold(title, width), *render(columns, ordered, width)]
 
 
 def _share(crossover: Crossover) -> float:

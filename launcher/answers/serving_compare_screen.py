@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from launcher.answers import words
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.row_sections import Cells, section_lines
 from launcher.answers.serving_table import how, per_million, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
@@ -32,14 +32,14 @@ def page(comparison: ServingComparison, width: int) -> list[str]:
 def _page(comparison: ServingComparison, width: int, flips: int, *, costs: bool) -> list[str]:
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:]
-    lines = ["", *wrap_line(f"  {name}: {text}", width), "", *_sides(comparison, width)]
+    lines = ["", *fold(f"  {name}: {text}", width), "", *_sides(comparison, width)]
     notes = [*_costs(comparison)] if costs else []
     if verdict.flips and flips:
         notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:flips])}")
     notes += [finding_line(finding) for finding in comparison.findings if finding.level is Level.ERROR]
     more = number_of(len(verdict.reasons), "reason") if verdict.reasons else ""
     notes.append(f"{more} and every instance type: -v." if more else "Every instance type: -v.")
-    lines += [piece for note in notes for piece in wrap_line(f"  {note}", width)]
+    lines += [piece for note in notes for piece in fold(f"  {note}", width)]
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
 
 

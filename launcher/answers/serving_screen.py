@@ -2,7 +2,7 @@
 
 from launcher.answers import words
 from launcher.answers.headline import unpriced_answer
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.plan_screen import refused_title, shown_ranks
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
@@ -20,8 +20,8 @@ MAX_NOTES = 2
 
 def page(priced: Priced, width: int) -> list[str]:
     """The screen, at most about 16 lines of 80 columns."""
-    lines = ["", *wrap_line(f"  {headline(priced)}", width), "", *_sections(priced, width)]
-    return [*lines, *(piece for note in _notes(priced) for piece in wrap_line(f"  {note}", width)), "", *_next(priced)]
+    lines = ["", *fold(f"  {headline(priced)}", width), "", *_sections(priced, width)]
+    return [*lines, *(piece for note in _notes(priced) for piece in fold(f"  {note}", width)), "", *_next(priced)]
 
 
 def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
@@ -34,7 +34,7 @@ def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
 def _sections(priced: Priced, width: int) -> list[str]:
     groups = first_groups(priced)
     if not groups:
-        return wrap_line(f"  {unpriced_answer(priced)}", width)
+        return fold(f"  {unpriced_answer(priced)}", width)
     titles = ("a month", "high", million_title(priced), "used")
     return section_lines(
         [(title, [_cells(priced, rank, width) for rank in ranks]) for title, ranks in groups], titles, width

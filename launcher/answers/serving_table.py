@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.headline import UNPRICED
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.plan_rows import note_of, unpriced_name, unpriced_reasons
 from launcher.answers.plan_table import also_unpriced, footer, ranks_shown, refused_lines
 from launcher.answers.table import Column, render
@@ -26,8 +26,8 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     """The complete page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
     shown = [(priced.short_id(rank), priced.quote(rank)) for rank in ranks]
-    lines = ["", *wrap_line(f"  {headline(priced)}", width), ""]
-    lines += [piece for line in answer(priced) for piece in wrap_line(f"  {line}", width)]
+    lines = ["", *fold(f"  {headline(priced)}", width), ""]
+    lines += [piece for line in answer(priced) for piece in fold(f"  {line}", width)]
     lines += ["", *table(shown, width), *_refusal_lines(shown, width), *_reasons(shown, width)]
     lines += _also_unpriced(rest, width)
     return lines + footer(priced, ranks, width, called=called)
@@ -41,9 +41,7 @@ def _refusal_lines(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
         if quoted.usd is not None and failure is not None:
             by_reason.setdefault(failure.message, []).append(short_id)
     return [
-        piece
-        for reason, ids in by_reason.items()
-        for piece in wrap_line(f"  {', '.join(ids)} refused: {reason}", width)
+        piece for reason, ids in by_reason.items() for piece in fold(f"  {', '.join(ids)} refused: {reason}", width)
     ]
 
 
@@ -61,7 +59,7 @@ def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
             candidate.place.instance_type
         )
     parts = [f"{option} of {len(names)} types" for option, names in types.items()]
-    return wrap_line(f"  Also unpriced: {', '.join(parts)}; --all names them.", width)
+    return fold(f"  Also unpriced: {', '.join(parts)}; --all names them.", width)
 
 
 def headline(priced: Priced) -> str:

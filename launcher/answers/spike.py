@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
@@ -62,15 +62,15 @@ def page(result: SpikeResult, width: int) -> list[str]:
         lines += render(SECONDS, [spiked.measurement for spiked in result.measured], width)
     if any(spiked.measurement.simulated for spiked in result.measured):
         text = "The nodes were emulated: these rates are of this computer, and no quote uses them."
-        lines += wrap_line(f"  {text}", width)
+        lines += fold(f"  {text}", width)
     for measurement in (spiked.measurement for spiked in result.measured):
         if measurement.samples_per_s is not None:
             rate = measurement.samples_per_s.mid / measurement.nodes
             fix = f"write workload.train.{RATE}: {rate:.4g}"
             text = f"One node of {measurement.instance_type} trains on {rate:.4g} samples/s: {fix}"
-            lines += wrap_line(f"  {text}", width)
+            lines += fold(f"  {text}", width)
     for name, reason in result.unmeasured:
-        lines += wrap_line(f"  not measured on {name}: {reason}", width)
+        lines += fold(f"  not measured on {name}: {reason}", width)
     return lines
 
 

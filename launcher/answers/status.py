@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from launcher.answers import meter
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.report import attempt_rows, left_up_lines, stop_lines, stored_lines
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.words import dollars, saved_text
@@ -109,10 +109,10 @@ def document(state: RunState) -> Json:
 
 def page(state: RunState, width: int) -> list[str]:
     """The state of a run."""
-    lines = ["", *wrap_line(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
+    lines = ["", *fold(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
     reason = "\n    ".join(f"  reason: {problem}".splitlines()) if (problem := _problem(state)) else ""
-    lines += [piece for line in reason.splitlines() for piece in wrap_line(line, width)]
-    lines += [piece for text in _state_lines(state) for piece in wrap_line(text, width)]
+    lines += [piece for line in reason.splitlines() for piece in fold(line, width)]
+    lines += [piece for text in _state_lines(state) for piece in fold(text, width)]
     lines += _stop_lines(state, width)
     lines += _progress(state, width)
     if state.attempts and state.report is not None and state.report.stored is not None:
@@ -124,7 +124,7 @@ def page(state: RunState, width: int) -> list[str]:
         lines += ["", *attempt_rows(state.attempts, width)]
     if state.last_output:
         lines += ["", f"  last output of attempt {len(state.attempts)}"]
-        lines += [piece for text in state.last_output for piece in wrap_line(f"    {text}", width)]
+        lines += [piece for text in state.last_output for piece in fold(f"    {text}", width)]
         lines.append("")
     if state.submission is not None and state.report is not None:
         # The cluster has just answered.
@@ -139,7 +139,7 @@ def _stop_lines(state: RunState, width: int) -> list[str]:
     lines, submission, facts = stop_lines(state.report, width), state.submission, state.facts
     waits = facts is not None and facts.state is JobState.PENDING
     if state.report.guard_reason and waits and submission is not None and submission.job is not None:
-        lines += wrap_line(f"  {waiting_text(submission.job, state.name)}", width)
+        lines += fold(f"  {waiting_text(submission.job, state.name)}", width)
     return lines
 
 
@@ -163,7 +163,7 @@ def _progress(state: RunState, width: int) -> list[str]:
     if state.saved_step is not None:
         parts.append(saved_text(state.saved_step, counted=state.saved_is_count))
     lines = [f"  {', '.join(parts)}"] if parts else []
-    return lines + (wrap_line(f"  warning: {state.idle_chips}", width) if state.idle_chips else [])
+    return lines + (fold(f"  warning: {state.idle_chips}", width) if state.idle_chips else [])
 
 
 def _state_lines(state: RunState) -> tuple[str, ...]:
@@ -215,10 +215,8 @@ def _without_job(state: RunState) -> tuple[str, ...]:
 
 def meter_lines(reading: Meter, width: int) -> list[str]:
     """The meter, wrapped to a width, and remarks on its forecast."""
-    lines = wrap_line(f"  {meter.line(reading, bar=sys.stdout.isatty())}", width)
-    return lines + [
-        piece for warning in reading.warnings.values() for piece in wrap_line(f"  warning: {warning}", width)
-    ]
+    lines = fold(f"  {meter.line(reading, bar=sys.stdout.isatty())}", width)
+    return lines + [piece for warning in reading.warnings.values() for piece in fold(f"  warning: {warning}", width)]
 
 
 def _stacks(state: RunState) -> str:

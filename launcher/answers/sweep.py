@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from launcher.answers import words
 from launcher.answers.headline import headline_of
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
@@ -72,10 +72,10 @@ def page(sweep: Sweep, width: int) -> list[str]:
         # Of the plan as it was written: the points differ from it.
         same = known.request.workload.train is not None and not any("model" in key for key in sweep.axes)
         title = headline_of(sweep.request, known.params_b if same else None)
-    lines = ["", *wrap_line(f"  {title}", width), ""]
-    lines += wrap_line(f"  {cheapest_line(sweep)}", width)
+    lines = ["", *fold(f"  {title}", width), ""]
+    lines += fold(f"  {cheapest_line(sweep)}", width)
     lines += ["", *_table(sweep, width), *_reasons(sweep, width)]
-    return [*lines, *wrap_line("  Nothing was called and nothing was spent.", width)]
+    return [*lines, *fold("  Nothing was called and nothing was spent.", width)]
 
 
 def cheapest_line(sweep: Sweep) -> str:
@@ -136,7 +136,7 @@ def _pick(point: Point) -> str:
 
 def _reasons(sweep: Sweep, width: int) -> list[str]:
     texts = [f"  {point_text(point.values)}: {point.reason}" for point in sweep.points if point.reason]
-    return [piece for line in texts for piece in wrap_line(line, width)]
+    return [piece for line in texts for piece in fold(line, width)]
 
 
 def bar(share: float) -> str:

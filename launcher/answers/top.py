@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import meter, words
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.status import replaceable
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.table import Column, render
@@ -67,14 +67,12 @@ def page(now: JobNow, width: int) -> list[str]:
     """The job in two lines, and a row for each node."""
     state = now.state
     job = f", job {state.submission.job}" if state.submission is not None and state.submission.job else ""
-    lines = ["", *wrap_line(f"  {state.name}: {state.status}{job} · {now.as_of:%H:%M:%S} UTC", width)]
-    lines += [piece for text in _job(now) for piece in wrap_line(text, width, 2)]
+    lines = ["", *fold(f"  {state.name}: {state.status}{job} · {now.as_of:%H:%M:%S} UTC", width)]
+    lines += [piece for text in _job(now) for piece in fold(text, width, 2)]
     lines += ["", *_table(now, width)] if now.nodes else [f"  {_without_nodes(state)}"]
     lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     reasons = dict.fromkeys(node.unknown for node in now.nodes if node.unknown)
-    return lines + [
-        piece for reason in reasons for piece in wrap_line(f"  {UNKNOWN} chips not known: {reason}", width, 2)
-    ]
+    return lines + [piece for reason in reasons for piece in fold(f"  {UNKNOWN} chips not known: {reason}", width, 2)]
 
 
 def _without_nodes(state: RunState) -> str:

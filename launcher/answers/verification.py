@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.bill import signed_usd
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.model.units import number_of
 from launcher.model.verification import MAX_APART, Verification, VerifiedLine
@@ -14,8 +14,8 @@ SMALL = Decimal("0.005")
 
 def verification_lines(verification: Verification, width: int) -> list[str]:
     """The answer, the lines, and why some of them were not compared."""
-    texts = [*(piece for text in _answer(verification) for piece in wrap_line(f"  {text}", width))]
-    reasons = [piece for text in _reasons(verification) for piece in wrap_line(f"  {text}", width)]
+    texts = [*(piece for text in _answer(verification) for piece in fold(f"  {text}", width))]
+    reasons = [piece for text in _reasons(verification) for piece in fold(f"  {text}", width)]
     return ["", *texts, "", *_table(verification, width), *reasons]
 
 

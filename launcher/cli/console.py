@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from launcher.answers.lines import wrap_line
+from launcher.answers.lines import fold
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
 from launcher.answers.words import saved_text
@@ -124,7 +124,7 @@ class StepPrinter:
         self.begun = self.begun if self.begun is not None else now
         room = output.terminal_width() - CLOCK
         whole = not SCREEN.drawing or len(text) <= room or text.startswith("next: ")
-        first, *rest = [text] if whole else wrap_line(text, room)
+        first, *rest = [text] if whole else fold(text, room)
         output.say(f"  [{clock(now - self.begun):>5}] {first}")
         for piece in rest:
             output.say(" " * CLOCK + piece)

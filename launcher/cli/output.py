@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import typer
 
-from launcher.answers.lines import finding_line, wrap_line
+from launcher.answers.lines import finding_line, fold
 from launcher.cli.colour import paint
 from launcher.cli.live import SCREEN, LiveNotifier
 from launcher.model.errors import ImpossibleError, SlipwayError
@@ -196,7 +196,7 @@ def say(*lines: str) -> None:
         shown = [
             piece
             for line in shown
-            for piece in ([line] if len(line) <= width or line.startswith(NEXT) else wrap_line(line, width))
+            for piece in ([line] if len(line) <= width or line.startswith(NEXT) else fold(line, width))
         ]
     with SCREEN.aside():
         typer.echo(paint("\n".join(shown), sys.stderr), err=True)

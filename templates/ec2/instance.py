@@ -126,7 +126,7 @@ def s3_client(agent: Path) -> Any:
     """An S3 client of the agent's own boto3: an image need not contain boto3."""
     bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(agent)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
-    sys.path.insert(0, str(bootstrap["unpacked"](agent, bootstrap["file_hash"](agent))))
+    sys.path.insert(0, str(bootstrap["payload_folder"](agent, bootstrap["file_hash"](agent))))
     import boto3  # noqa: PLC0415 - it is there only now
     from botocore.config import Config  # noqa: PLC0415 - the same
 

@@ -86,7 +86,7 @@ def session() -> Any:
     """The agent's own boto3: an image need not contain boto3."""
     bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
-    sys.path.insert(0, str(bootstrap["unpacked"](AGENT, bootstrap["file_hash"](AGENT))))
+    sys.path.insert(0, str(bootstrap["payload_folder"](AGENT, bootstrap["file_hash"](AGENT))))
     import boto3  # noqa: PLC0415 - it is there only now
 
     return boto3

@@ -31,7 +31,7 @@ def client() -> Any:
     """An S3 client, from the agent's own copy of boto3: a node need not have boto3."""
     bootstrap = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
-    sys.path.insert(0, str(bootstrap["unpacked"](AGENT, bootstrap["file_hash"](AGENT))))
+    sys.path.insert(0, str(bootstrap["payload_folder"](AGENT, bootstrap["file_hash"](AGENT))))
     import boto3  # noqa: PLC0415 - it is there only now
     from botocore.config import Config  # noqa: PLC0415 - the same
 
