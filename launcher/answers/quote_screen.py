@@ -11,7 +11,7 @@ from launcher.model.budget_stop import spending_limit
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
-from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
+from launcher.model.overhead import SHARE_CODE
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs
@@ -294,7 +294,7 @@ def without_asking(finding: Finding) -> bool:
 def _overhead(quoted: Quote) -> Iterator[str]:
     """The part of the total that is not the work, and the way with a lower one."""
     overhead = quoted.overhead
-    if overhead is not None and overhead.share >= SHOWN_SHARE:
+    if overhead is not None:
         hints = (finding.hint for finding in quoted.findings if finding.code == SHARE_CODE and finding.hint)
         yield "; ".join((overhead.text, *hints))
 

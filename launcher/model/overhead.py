@@ -13,8 +13,6 @@ SHARE_CODE = "overhead-share"
 """The code of the finding on a high share."""
 HIGH_SHARE = 1 / 3
 """A share of the total from which the quote names a target with a lower one."""
-SHOWN_SHARE = 0.1
-"""A share of the total from which the screen shows it."""
 
 
 @record

@@ -17,9 +17,8 @@ from launcher.model.sizing import NAT_INSTANCE, NAT_ROOT_GIB
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.planning.fetching import (
     LOG_GB_PER_NODE_HOUR,
-    NAT_GB_PER_NODE,
     NATS,
-    fetched_weights_gb,
+    nat_gb_per_node,
     own_fetch_h,
     shared_fetch_h,
 )
@@ -103,10 +102,9 @@ class EgressOptions:
             endpoint=endpoint or 0.0,
         )
 
-    @cached_property
-    def fetched_gb(self) -> float:
+    def fetched_gb(self, kind: TargetKind, facts: InstanceType) -> float:
         """Billed GB that each node fetches through a NAT."""
-        return NAT_GB_PER_NODE + fetched_weights_gb(self.request, self.catalog)
+        return nat_gb_per_node(self.request, kind, facts, self._region or ANCHOR, self.catalog)
 
     def rate(self, instance_type: str, *, spot: bool) -> float | None:
         """The lowest price of a node-hour in the plan's region, or in all regions; None without a price."""
@@ -203,4 +201,5 @@ class NodesEgress:
         if way is Egress.NAT_INSTANCE:
             return (prices.instance or 0.0) * up_h
         logs_gb = LOG_GB_PER_NODE_HOUR * up_h * (self._nodes + 1)
-        return (prices.gateway or 0.0) * up_h + prices.gigabyte * (self._all.fetched_gb * self._nodes + logs_gb)
+        fetched_gb = self._all.fetched_gb(kind, self._facts) * self._nodes
+        return (prices.gateway or 0.0) * up_h + prices.gigabyte * (fetched_gb + logs_gb)

@@ -6,7 +6,8 @@ All nodes of a private network fetch through one NAT gateway or NAT instance, wh
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Egress, Method
+from launcher.catalog.training_images import training_image
+from launcher.model.enums import Egress, Method, TargetKind
 from launcher.model.finding import Finding, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Range
@@ -15,11 +16,15 @@ from launcher.model.request import PlanRequest
 from launcher.model.units import GB_PER_GIB, HOUR_S, MINUTE_S, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
-from launcher.planning.nat import egress
+from launcher.planning.nat import egress, is_of_region
 from launcher.planning.outside_command import store_gb_per_s
+from launcher.targets.registry import target_of
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
+IMAGE_GB = 10.0
+"""The container image among them, compressed: an assumption. A node fetches an image in ECR of its own region from S3,
+through the network's gateway endpoint (ECR user guide, interface VPC endpoints: layers are in S3)."""
 LOG_GB_PER_NODE_HOUR = 0.05
 """Cluster, job and flow logs of one node: an assumption."""
 NATS = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
@@ -53,6 +58,15 @@ def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
         return 0.0
     known = train.model if isinstance(train.model, ModelDimensions) else catalog.find_model(train.model)
     return 0.0 if known is None else billed_gb(WEIGHT_BYTES * known.params_b)
+
+
+def nat_gb_per_node(
+    request: PlanRequest, kind: TargetKind, facts: InstanceType, region: str, catalog: Catalog
+) -> float:
+    """Billed GB that each node fetches through the NAT: packages, weights, an image outside ECR of the region."""
+    image = request.run.image or (training_image(facts, region) if target_of(kind).pods else None)
+    packages_gb = NAT_GB_PER_NODE - (IMAGE_GB if is_of_region(image, region) else 0.0)
+    return packages_gb + fetched_weights_gb(request, catalog)
 
 
 def own_fetch_h(request: PlanRequest, facts: InstanceType, catalog: Catalog) -> float:

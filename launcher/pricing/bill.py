@@ -27,7 +27,7 @@ from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb, number_of
 from launcher.model.work import Work
 from launcher.planning.disks import training_volume_gib
-from launcher.planning.fetching import LOG_GB_PER_NODE_HOUR, NAT_GB_PER_NODE, NATS, fetched_weights_gb
+from launcher.planning.fetching import LOG_GB_PER_NODE_HOUR, NAT_GB_PER_NODE, NATS, fetched_weights_gb, nat_gb_per_node
 from launcher.planning.nat import egress, interface_endpoints
 from launcher.planning.outside_command import outside_command_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
@@ -103,7 +103,8 @@ def network_data(
         if past_nat:
             yield log_line(prices.line(*ENDPOINT_DATA), place)
         return
-    gb_per_node = NAT_GB_PER_NODE + fetched_weights_gb(request, prices.catalog)
+    facts = prices.catalog.instance_types[place.instance_type]
+    gb_per_node = nat_gb_per_node(request, place.target, facts, place.region, prices.catalog)
     through = prices.line("NAT data", "network", "vpc.nat-gateway-data", "GB")
     through = through._replace(once=gb_per_node * place.nodes, a_loss=gb_per_node)
     if not past_nat:
@@ -130,10 +131,10 @@ def log_line(line: Line, place: Place, months: float = 1.0) -> Line:
 
 
 def network_assumptions(
-    request: PlanRequest, catalog: Catalog, kind: TargetKind, chosen: Egress | None
+    request: PlanRequest, catalog: Catalog, place: Place, chosen: Egress | None
 ) -> Iterator[Assumption]:
     """The assumptions behind the network lines."""
-    network = request.network
+    network, kind = request.network, place.target
     asked = f"network.nat {network.nat or 'auto'}"
     if network.vpc_id is None and chosen is None and target_of(kind).in_service_network:
         source = "the service's own network has its own way out, which is in the rate"
@@ -156,7 +157,7 @@ def network_assumptions(
         source = f"{asked}: {priced}S3 by its gateway endpoint, without a price"
         yield Assumption(name="way to the internet", value="none", unit="", source=source)
         return
-    yield from _behind_nat(request, catalog, chosen)
+    yield from _behind_nat(request, catalog, place, chosen)
 
 
 def image_assumptions(request: PlanRequest, catalog: Catalog, place: Place) -> Iterator[Assumption]:
@@ -167,20 +168,23 @@ def image_assumptions(request: PlanRequest, catalog: Catalog, place: Place) -> I
         yield Assumption(name="image of the nodes", value=value, unit="", source=parameter)
 
 
-def _behind_nat(request: PlanRequest, catalog: Catalog, chosen: Egress | None) -> Iterator[Assumption]:
+def _behind_nat(request: PlanRequest, catalog: Catalog, place: Place, chosen: Egress | None) -> Iterator[Assumption]:
     """What nodes fetch through the NAT of a new network, and who pays for a shared one."""
     network = request.network
     if chosen is Egress.NAT_INSTANCE:
         source = f"network.nat {network.nat or 'auto'}: no price per GB, and nothing replaces it at once if it fails"
         yield Assumption(name="way to the internet", value=f"NAT instance {NAT_INSTANCE}", unit="", source=source)
     nat = "NAT gateway" if chosen is not Egress.NAT_INSTANCE else "NAT instance"
+    weights = fetched_weights_gb(request, catalog)
+    facts = catalog.instance_types[place.instance_type]
+    others_gb = nat_gb_per_node(request, place.target, facts, place.region, catalog) - weights
+    past = "; the image is in ECR of the region, whose layers come from S3, past the NAT"
     yield Assumption(
         name=f"packages and images through the {nat}",
-        value=f"{NAT_GB_PER_NODE:g}",
+        value=f"{others_gb:g}",
         unit="GB a node",
-        source="assumption, not measured",
+        source=f"assumption, not measured{past if others_gb < NAT_GB_PER_NODE else ''}",
     )
-    weights = fetched_weights_gb(request, catalog)
     if weights:
         yield Assumption(
             name=f"weights through the {nat}",
@@ -406,7 +410,7 @@ def bill_assumptions(
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         around = f"{size.up_h - size.hours:.3g}"
         lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
-        lines += network_assumptions(request, catalog, target, way)
+        lines += network_assumptions(request, catalog, place, way)
         lines += image_assumptions(request, catalog, place)
         lines += monitoring_assumptions()
     else:

@@ -14,7 +14,7 @@ from launcher.model.job import JobState
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import RunStatus
-from launcher.model.units import duration_text
+from launcher.model.units import duration_text, number_of
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 from launcher.records.submission import HeadNode, Submission, read_submission
@@ -169,7 +169,7 @@ class Job:
                 poll_s=options.poll_s if options.poll_s is not None else connection.poll_s,
                 notify=options.notify,
                 waits_s=waits_s(self.plan) + beginning.left_s,
-                give_up=options.give_up,
+                give_up=options.give_up or self._keep_waiting,
                 removed=partial(removal_of, submission, options.environment),
                 record_lost=partial(record_lost, self.folder, submission, self.aws),
                 guard_stop=partial(self._guard_stop, submission),
@@ -206,6 +206,13 @@ class Job:
                     log.facts = watch.facts
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status
+
+    def _keep_waiting(self) -> bool:
+        """Report that the job has no capacity within the plan's limit; no other candidate takes its place."""
+        limit = number_of(self.plan.request.purchase.wait_for_capacity_minutes, "minute")
+        ends = f"slipway cancel {self.plan.name} ends it"
+        self.options.notify(f"no capacity within {limit}: the job continues to wait; {ends}")
+        return False
 
     def _guard_stop(self, submission: Submission) -> tuple[str, bool]:
         """The guard's reason for stopping the job's nodes, which the run folder keeps, and whether the job waits."""

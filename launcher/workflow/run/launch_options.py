@@ -17,8 +17,8 @@ class LaunchOptions(DeployOptions):
     progress: Callable[[Progress], None]
     # The scheduler of a sandbox's cluster.
     scheduler: str = "auto"
-    # Whether to cancel a job that has waited for nodes as long as the plan allows.
-    give_up: Callable[[], bool] = lambda: False
+    # Whether to cancel a job that has waited for nodes as long as the plan allows; None: it continues to wait.
+    give_up: Callable[[], bool] | None = None
     # Seconds between two polls; None: as often as the job's source allows.
     poll_s: float | None = None
     # When the sandbox simulates the loss of a node, in seconds after the first complete checkpoint; None: never.

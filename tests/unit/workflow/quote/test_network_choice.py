@@ -20,10 +20,11 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 def quoted(catalog):
     """The priced plan of a job on an on-demand g5.2xlarge."""
 
-    def make(kind, hours=1.0, nodes=1, picked=None, **network):
+    def make(kind, hours=1.0, nodes=1, picked=None, image=None, **network):
         target = {"kind": kind, "region": "us-east-1", "instance_type": "g5.2xlarge", "nodes": nodes}
         data = {"slipway": 1, "name": "n", "workload": {"train": {"hours": hours}}, "target": target}
-        data |= {"purchase": {"option": "on-demand"}, "network": network, "run": {"command": ["python", "-c", "pass"]}}
+        run = {"command": ["python", "-c", "pass"]} | ({"image": image} if image else {})
+        data |= {"purchase": {"option": "on-demand"}, "network": network, "run": run}
         return price_request(Path("plan.yaml"), request_of(data), catalog, NOW, PriceOptions(picked=picked))
 
     return make
@@ -41,7 +42,7 @@ def test_quote_names_chosen_egress_with_dollars_of_the_alternatives(quoted, cata
     quote = quoted("eks").quote(1)
     (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
     assert found.message == (
-        "auto took NAT instance: $0.17 against $0.98 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
+        "auto took NAT instance: $0.17 against $0.53 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
         "(network: {name: team, nat: instance} in both shares one)"
     )
     assert quote.plan.request.network.nat is NatMode.INSTANCE
@@ -92,3 +93,23 @@ def test_plan_quoted_at_other_prices_keeps_its_egress(quoted, nat):
     (quote,) = (again.quote(rank) for rank in range(1, len(again.candidates) + 1) if again.digest(rank) == digest)
     lines = {line.name for line in quote.components}
     assert ("NAT data" in lines) == (nat is not NatMode.INSTANCE)
+
+
+@pytest.mark.parametrize(
+    "image, once",
+    [
+        ("123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1", 10),
+        ("123456789012.dkr.ecr.us-west-2.amazonaws.com/train:1", 20),
+        ("docker.io/pytorch/pytorch:2.9", 20),
+        (None, 20),
+    ],
+)
+def test_image_in_ecr_of_the_region_passes_the_nat(quoted, image, once):
+    """Its layers come from S3 through the network's gateway endpoint; another registry is on the internet."""
+    quote = quoted("parallelcluster", nat="gateway", image=image).quote(1)
+    (data,) = [line for line in quote.components if line.name == "NAT data"]
+    (assumed,) = [a for a in quote.assumptions if a.name == "packages and images through the NAT gateway"]
+    assert assumed.value == f"{once}"
+    other = quoted("parallelcluster", nat="gateway").quote(1)
+    (plain,) = [line for line in other.components if line.name == "NAT data"]
+    assert plain.quantity - data.quantity == pytest.approx(quote.plan.place.nodes * (20 - once), abs=0.01)

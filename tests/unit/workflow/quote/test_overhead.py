@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 import yaml
 
+from launcher.answers.quote_screen import page
 from launcher.model.overhead import HIGH_SHARE, overhead_of
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.overhead import overhead_findings
@@ -97,3 +98,9 @@ def test_long_job_has_low_overhead_share_and_no_finding(quoted):
 def test_quote_without_lines_has_no_overhead():
     empty = overhead_of(())
     assert (empty.usd, empty.share) == (Decimal(0), 0.0)
+
+
+def test_screen_shows_a_low_share_too(quoted):
+    _, priced, quote = quoted(hours=200, target={"kind": "ec2"})
+    assert quote.overhead.share < 0.1
+    assert any(line.startswith("  not the work: $") for line in page(quote, 1, 80, priced))
