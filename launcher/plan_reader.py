@@ -40,6 +40,14 @@ def _allowed_hint(word: str, allowed: list[str], value: object) -> str:
     return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
 
 
+def _missing_hint(key: str, field: Field[Any], kind: kinds.Kind) -> str:
+    """What to add for a required key: its only value, the form of its values, or its meaning."""
+    if isinstance(kind, kinds.Integer) and kind.minimum == kind.maximum:
+        return f"add {key}: {kind.minimum}"
+    form = kind.form if isinstance(kind, kinds.Text) and kind.pattern is not None else field.metadata["doc"]
+    return f"add {key}: {form}"
+
+
 def request_keys(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
     """The keys of a request dataclass, with their fields and kinds, in order."""
     return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
@@ -126,7 +134,7 @@ class PlanReader(ScalarReader):
                 continue
             if key not in data:
                 if field.default is MISSING and field.default_factory is MISSING:
-                    self.refuse("missing-key", where, f"the key {key} is required")
+                    self.refuse("missing-key", where, f"the key {key} is required", _missing_hint(key, field, kind))
                     complete = False
                 continue
             value = self._value(kind, data[key], where)
@@ -262,7 +270,8 @@ class PlanReader(ScalarReader):
             if not isinstance(low, int) or not isinstance(high, int):
                 return FAILED
             if low > high:
-                return self.refuse(OUT_OF_RANGE, path, f"min {low} is above max {high}")
+                hint = f"write {{min: {high}, max: {low}}}"
+                return self.refuse(OUT_OF_RANGE, path, f"min {low} is above max {high}", hint)
             return NodeRange(minimum=low, maximum=high)
         if isinstance(data, str | list) or data is None:
             return self.wrong(path, data, "any, a number, or {min, max}", number_hint(data, WHOLE, path))

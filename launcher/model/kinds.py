@@ -3,7 +3,8 @@
 A field of a request names its kind, which determines parsing, dumping and the JSON Schema.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, field
 from enum import StrEnum
 from typing import Any
@@ -20,12 +21,43 @@ class Kind:
 class Text(Kind):
     """A string; `pattern` is a regular expression for the full string, `form` describes it in words.
 
-    `hidden`: no message shows a wrong value, which may be a secret.
+    `hidden`: no message shows a wrong value, which may be a secret. `fix` gives what to write instead of a wrong text.
     """
 
     pattern: str | None = None
     form: str = "text"
     hidden: bool = False
+    fix: Callable[[str], str] | None = None
+
+
+def name_fix(text: str) -> str:
+    """The nearest name of at most 40 small letters, digits and -, for a text that the user chooses.
+
+    >>> name_fix("My.Job v2"), name_fix("..."), len(name_fix("a" * 50))
+    ('write my-job-v2', '', 46)
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-")
+    return f"write {name}" if name else ""
+
+
+def s3_fix(text: str) -> str:
+    """An S3 URI for a text that is none: what Slipway can read from it, or the form of a bucket's name.
+
+    >>> s3_fix("team-data/imagenet"), s3_fix("https://team-data.s3.us-east-1.amazonaws.com/a")
+    ('write s3://team-data/imagenet', 'write s3://team-data/a')
+    >>> s3_fix("s3://ab/x")
+    'a bucket has 3 to 63 of a-z, 0-9, . and -, such as s3://my-bucket/prefix: aws s3 ls lists yours'
+    """
+    hosted = re.fullmatch(r"https://([^./]+)\.s3[\w.-]*\.amazonaws\.com(/.*)?", text)
+    bare = text.partition("://")[2] if text.lower().startswith("s3://") else text.lstrip("/")
+    uri = f"s3://{hosted[1]}{hosted[2] or ''}" if hosted else f"s3://{bare}"
+    if uri != text and re.fullmatch(S3_FORM, uri) and not text.startswith(("/", ".")):
+        return f"write {uri}"
+    return "a bucket has 3 to 63 of a-z, 0-9, . and -, such as s3://my-bucket/prefix: aws s3 ls lists yours"
+
+
+S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
+S3_URI = Text(pattern=S3_FORM, form="s3://bucket/prefix", fix=s3_fix)
 
 
 @record

@@ -21,6 +21,8 @@ from launcher.model.enums import (
     TargetKind,
 )
 from launcher.model.kinds import (
+    S3_FORM,
+    S3_URI,
     AnyOf,
     Auto,
     Choice,
@@ -37,6 +39,8 @@ from launcher.model.kinds import (
     Table,
     Text,
     Usd,
+    name_fix,
+    s3_fix,
     setting,
 )
 from launcher.model.record import record
@@ -48,12 +52,12 @@ TAG_VALUE = Text(pattern=r"[A-Za-z0-9 _.:/=+@-]{0,256}", form="at most 256 lette
 with Slipway's and ParallelCluster's own prefixes are reserved."""
 MAX_TAGS = 40
 """A resource has at most 50 tags (same source); the rest is for Slipway, ParallelCluster and CloudFormation."""
-NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
-S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
-S3_URI = Text(pattern=S3_FORM, form="s3://bucket/prefix")
+NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -", fix=name_fix)
 ABSOLUTE = r"(/[^/]+)+"
 PLACE = Text(
-    pattern=f"{S3_FORM}|{ABSOLUTE}/?", form="s3://bucket/prefix; with checkpoint.mode own also an absolute path"
+    pattern=f"{S3_FORM}|{ABSOLUTE}/?",
+    form="s3://bucket/prefix; with checkpoint.mode own also an absolute path",
+    fix=s3_fix,
 )
 VARIABLE = Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name")
 SECRET_ARN = Text(pattern=r"arn:.+", form="the ARN of a secret or parameter", hidden=True)

@@ -125,7 +125,7 @@ class ScalarReader:
         if not is_plain(data):
             return self.wrong(path, data, "text without a null character or half of a pair of surrogates")
         if kind.pattern and not re.fullmatch(kind.pattern, data):
-            return self.wrong(path, data, kind.form)
+            return self.wrong(path, data, kind.form, kind.fix(data) if kind.fix is not None else "")
         return data
 
     def choice(self, kind: kinds.Choice, data: object, path: str, also: str = "") -> object:

@@ -61,6 +61,8 @@ class Work:
     # What the estimate assumes so that it fits the memory of the chips: a leaner recipe, or more than the usual
     # share of the memory.
     tight: str | None = None
+    # The chips that the hours count, where the job's command leaves others idle; "" if the user's own runs count.
+    counted_chips: str | None = None
     # Failures other than spot, and the part that nodes cause. Each costs `failure_restart_h` and the work since the
     # last checkpoint.
     failures_per_h: float = 0.0

@@ -18,6 +18,7 @@ from launcher.model.enums import (
     Trait,
 )
 from launcher.model.kinds import (
+    S3_URI,
     AnyOf,
     Auto,
     Choice,
@@ -84,9 +85,7 @@ class ModelDimensions:
 class TrainingData:
     """The location of the training data, for the cost of transferring them."""
 
-    uri: str | None = setting(
-        None, Nullable(item=Text(pattern=r"s3://.+", form="s3://bucket/prefix")), "location of the data in S3"
-    )
+    uri: str | None = setting(None, Nullable(item=S3_URI), "location of the data in S3")
     gib: float = setting(0, Number(minimum=0), "size in GiB")
     region: str | None = setting(None, Nullable(item=Text()), "region of the data, if not the cluster's")
 
@@ -263,10 +262,8 @@ class ServingWorkload:
     model: str | ModelDimensions | None = setting(
         None, Nullable(item=NameOr(of=ModelDimensions)), "model name, or its dimensions"
     )
-    model_uri: str | None = setting(None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "weights in S3")
-    artifacts_uri: str | None = setting(
-        None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "model compiled for Neuron, in S3"
-    )
+    model_uri: str | None = setting(None, Nullable(item=S3_URI), "weights in S3")
+    artifacts_uri: str | None = setting(None, Nullable(item=S3_URI), "model compiled for Neuron, in S3")
     task: ServingTask = setting(ServingTask.CHAT, Choice(options=ServingTask), "kind of request")
     precision: ServingPrecision | None = setting(
         None,

@@ -4,6 +4,7 @@ Slipway starts the command once on each node, and gives torchrun the nodes and w
 only the shell knows says nothing, and nothing is concluded from it.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -65,6 +66,53 @@ def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Node
                     every = " or ".join(each or "nothing" for each in values)
                     note = f"; it depends on a condition: {where} gives {name} {every}"
                     yield replace(finding, message=finding.message + note)
+
+
+def working(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> tuple[int, int] | None:
+    """The nodes that train together and the processes of each; None if all chips work, or if the command does not tell.
+
+    Of several launchers the one with the most processes counts. A trainer without a launcher counts if all its files
+    were read, and none starts processes. `variables` are the plan's, `run.env`.
+    """
+    if nodes.workers == 0 or any(program.choices for program in command.programs):
+        return None
+    uses = [use for program in command.programs if (use := launcher_use(program, variables, nodes)) is not None]
+    if any(use.program.in_branch or use.program.srun for use in uses):
+        return None
+    counts = [_processes(use, variables, nodes) for use in uses] or list(_own_processes(command, variables, nodes))
+    together, each = max(counts, key=math.prod, default=(nodes.count, nodes.workers))
+    idle = 0 < together * each < nodes.count * nodes.workers
+    return (together, each) if idle else None
+
+
+def _processes(use: LauncherUse, variables: Mapping[str, str], nodes: Nodes) -> tuple[int, int]:
+    """The nodes that a launcher joins and the processes of each; all of them where its words tell no number."""
+    joined = None if use.joined is None else use.joined.number
+    together = nodes.count if joined is None else min(joined, nodes.count)
+    each = nodes.workers
+    if use.total is not None and use.total.number is not None:
+        each = min(each, -(-use.total.number // max(together, 1)))
+    if use.per_node is not None and use.per_node.number is not None:
+        each = min(each, use.per_node.number)
+    return together, min(each, _visible(use.program, variables, nodes))
+
+
+def _own_processes(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[tuple[int, int]]:
+    """The nodes and processes of a trainer without a launcher; nothing if they are unknown."""
+    alone = [program for program in command.programs if runs_a_script(program)][-1:]
+    if not alone or alone[0].srun or alone[0].in_branch:
+        return
+    read = bool(command.packages) and not command.packages <= _WITHOUT_CHIPS
+    each = command.spawned or (1 if read and not command.all_chips else nodes.workers)
+    together = 1 if read and not command.all_nodes and not command.all_chips else nodes.count
+    yield together, min(each, _visible(alone[0], variables, nodes))
+
+
+def _visible(program: Program, variables: Mapping[str, str], nodes: Nodes) -> int:
+    """The chips or NeuronCores of a node that a program may use."""
+    name = DEVICES[nodes.noun == "NeuronCore"]
+    count = device_count(program.variables.get(name, variables.get(name, "")))
+    return nodes.workers if count is None else min(count, nodes.workers)
 
 
 def _choices(command: JobCommand) -> Mapping[tuple[str, str], tuple[str, ...]]:
@@ -155,6 +203,8 @@ def _fewer(where: str, stated: Stated, of: int, *, place: str, nodes: Nodes) -> 
     message = f"{stated.text} {starts} {nodes.noun}s{place}: {idle} idle"
     name, _, value = stated.text.replace("=", " ").partition(" ")
     fix = f"{name} {of}, or leave the option out" if value.isdecimal() else f"use all {of} {nodes.noun}s{place}"
+    if used:
+        fix += f"; or a type with {number_of(used, nodes.noun)}"
     return warning(CODE, stated.where or where, message + _dollars(nodes, idle, of), fix)
 
 
@@ -193,6 +243,8 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     fix = f"torchrun {' '.join(program.words[1:])}"
     if command.packages and "torch" not in command.packages:
         fix += ", if it trains with PyTorch"
+    if chips:
+        fix += f"; or a type with 1 {nodes.noun}"
     yield warning(CODE, program.where, message + _dollars(nodes, total - used, total), fix)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.catalog import safe_yaml
+from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
 from launcher.planning.job_command import MODULES, PYTHON, STARTER, UNKNOWN, Program
 
@@ -54,6 +55,17 @@ class Nodes:
     workers: int
     noun: str
     usd_per_hour: Decimal | None
+
+
+def nodes_of(facts: InstanceType, count: int, usd_per_hour: Decimal | None = None) -> Nodes:
+    """Some nodes of a type; `usd_per_hour` is for all of them."""
+    return Nodes(
+        count=count,
+        chips=facts.accelerators,
+        workers=facts.training_workers,
+        noun="NeuronCore" if facts.neuron else "GPU",
+        usd_per_hour=usd_per_hour,
+    )
 
 
 @record

@@ -17,6 +17,7 @@ from launcher.model.training import TrainingFacts
 from launcher.model.units import number_of
 from launcher.planning import targets
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
+from launcher.planning.job_command import JobCommand
 from launcher.planning.limits import lack, limits
 from launcher.planning.networks import layout_findings
 from launcher.planning.reserved import reserved_group
@@ -48,16 +49,21 @@ class Resolution:
 
 
 def resolve_training(
-    request: PlanRequest, catalog: Catalog, facts: TrainingFacts, measured: tuple[Measurement, ...] = ()
+    request: PlanRequest,
+    catalog: Catalog,
+    facts: TrainingFacts,
+    measured: tuple[Measurement, ...] = (),
+    job_command: JobCommand = JobCommand(),  # noqa: B008 - a frozen record
 ) -> Resolution:
     """The candidate groups of a request.
 
     A request with errors has none; a request that no instance type can serve has an error with the reason. `measured`
-    are the user's own runs, for the hours around the job; the runs that correct the rate are in the facts.
+    are the user's own runs, for the hours around the job; the runs that correct the rate are in the facts. The hours
+    count the chips that `job_command` uses.
     """
     # Spot without checkpoints is priced, so that the user sees its cost; its gate refuses it.
     findings = [finding for finding in check(request, catalog) if finding.code != SPOT_WITHOUT_CHECKPOINTS]
-    estimator = Estimator(request=request, catalog=catalog, facts=facts, measured=measured)
+    estimator = Estimator(request=request, catalog=catalog, facts=facts, measured=measured, job_command=job_command)
     findings += limits(request, catalog, estimator)
     findings += layout_findings(request.network)
     findings += targets.request_findings(request, catalog)

@@ -1,5 +1,6 @@
 """The work of a request on a number of nodes: hours, checkpoints, and whether the job runs there at all."""
 
+import math
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.egress_choice import EgressOptions
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
+from launcher.planning.job_command import JobCommand
 from launcher.planning.outside_command import hours_outside_command
 from launcher.planning.shape import ADAPTERS, MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
 from launcher.planning.utilisation import chip_traits, log_scale, rows_on_instance
@@ -44,6 +46,8 @@ class Estimator:
     facts: TrainingFacts
     measured: tuple[Measurement, ...] = ()
     """The user's own runs, for the hours around the job; the runs that correct its rate are in the facts."""
+    job_command: JobCommand = JobCommand()
+    """What the job's command starts: the estimate counts the chips that it uses, where its words tell."""
     estimates: dict[tuple[str, int], Work] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, int, int], Work] = field(default_factory=dict)
     _unseen: dict[str, bool] = field(default_factory=dict)
@@ -62,6 +66,16 @@ class Estimator:
                 )
             self.estimates[key] = estimate
         return self.estimates[key]
+
+    def answering(self, request: PlanRequest) -> "Estimator":
+        """An estimator of the same job with other keys of its plan file."""
+        return Estimator(
+            request=request,
+            catalog=self.catalog,
+            facts=self.facts,
+            measured=self.measured,
+            job_command=self.job_command,
+        )
 
     @cached_property
     def _egress_options(self) -> EgressOptions:
@@ -107,8 +121,9 @@ class Estimator:
         tokens = self.tokens
         if train is None or tokens is None:
             return work
-        shape = self._fitting(train, self.catalog.instance_types[work.instance_type], work.nodes).shape
-        estimate = duration.estimate(shape, tokens, self.facts)
+        facts = self.catalog.instance_types[work.instance_type]
+        shape = self._fitting(train, facts, work.nodes).shape
+        estimate = duration.estimate(self._at_work(shape, facts) or shape, tokens, self.facts)
         interval_lines = self._own_interval_line(work)
         return replace(
             work,
@@ -157,7 +172,8 @@ class Estimator:
     def _compute_work(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
         """The work from tokens, without the hours around the job that the user's own runs of this type measured."""
         fitting = self._fitting(train, facts, nodes)
-        shape = fitting.shape
+        at_work = self._at_work(fitting.shape, facts)
+        shape = at_work or fitting.shape
         numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(numbers.expected_hours.mid, lost)
@@ -173,11 +189,48 @@ class Estimator:
             accelerator=facts.accelerator,
             misfit=_misfit(fitting, hours.mid),
             tight=fitting.note,
+            counted_chips=self._counted(at_work, fitting.shape, facts),
             failures_per_h=lost.failures_per_h,
             node_failures_per_h=lost.node_failures_per_h,
             failure_restart_h=self._restart_h,
             failure_overhead=overhead,
         )
+
+    def _at_work(self, shape: TrainingShape, facts: InstanceType) -> TrainingShape | None:
+        """The job on the chips that its command uses; None if these are all, unknown, or measured by the user's runs.
+
+        A process of Trainium drives a part of a chip: the peak is this part's.
+        """
+        if not self.job_command.programs or shape.measured_tokens_per_s is not None:
+            return None
+        if self.learn_rate(facts.name, shape.nodes) is not None:
+            return None
+        from launcher.planning.idle_chips import working
+        from launcher.planning.launchers import nodes_of
+
+        found = working(self.job_command, self.request.run.env, nodes_of(facts, shape.nodes))
+        if found is None:
+            return None
+        together, processes = found
+        each = processes * facts.accelerators / facts.training_workers
+        chips = math.ceil(each)
+        peak = shape.accelerator.peak_bf16_tflops * each / chips
+        chip = replace(shape.accelerator, peak_bf16_tflops=peak)
+        return replace(shape, accelerator=chip, chips=together * chips, chips_per_node=chips)
+
+    def _counted(self, at_work: TrainingShape | None, paid: TrainingShape, facts: InstanceType) -> str | None:
+        """The chips that the estimate counts, and whether the job fits their memory; "" if the user's runs count.
+
+        None if the estimate counts all chips.
+        """
+        if at_work is None:
+            return None if self.learn_rate(facts.name, paid.nodes) is None else ""
+        part = at_work.accelerator.peak_bf16_tflops / paid.accelerator.peak_bf16_tflops
+        text = f"the hours count {number_of(at_work.chips * part, 'chip')} of {paid.chips}"
+        fit = memory.fits(at_work)
+        if fit.fits:
+            return text
+        return f"{text}, each of which needs {fit.per_chip_gib:,.0f} GiB and has {fit.limit_gib:,.0f} free"
 
     def _saving(self, hours: float, lost: Overhead) -> tuple[float | None, float]:
         """Seconds between checkpoints, None for never, and the share of time that failures and checkpoints then add.
@@ -361,7 +414,7 @@ class Estimator:
         smaller = replace(train, global_batch_tokens=int(largest.tokens))
         workload = replace(self.request.workload, train=smaller)
         request = replace(self.request, workload=workload)
-        return Estimator(request=request, catalog=self.catalog, facts=self.facts, measured=self.measured)
+        return self.answering(request)
 
     @cached_property
     def _dimensions(self) -> ModelDimensions:

@@ -74,9 +74,7 @@ def _answers(candidate: TrainingCandidate, estimator: Estimator) -> Iterator[Nar
     facts = candidate.context.catalog.instance_types[place.instance_type]
     for answer in open_answers(train, estimator.shape(train, facts, place.nodes)):
         answered = replace(request, workload=replace(request.workload, train=answer.train))
-        other = Estimator(
-            request=answered, catalog=estimator.catalog, facts=estimator.facts, measured=estimator.measured
-        )
+        other = estimator.answering(answered)
         work = other.work(place.instance_type, place.nodes)
         usd = total_usd(training_candidate(place, work, candidate.context))
         if usd is not None:

@@ -1,13 +1,13 @@
 """From a candidate to its quote: the ranges, the assumptions, the policies, the findings and the gate's decision."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 
 from launcher.catalog.quotas import load_quotas
-from launcher.model.enums import PREPAID, Basis, CheckpointMode, PurchaseOption
+from launcher.model.enums import PREPAID, Basis, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
@@ -19,6 +19,7 @@ from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.fetching import connection_findings
+from launcher.planning.job_command import CODE as CHIPS_IDLE
 from launcher.planning.nat import egress, egress_remarks
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
@@ -319,22 +320,30 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     return tuple(findings)
 
 
-def _idle_chips(candidate: TrainingCandidate, facts: InstanceType) -> Iterable[Finding]:
+def _idle_chips(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:
     """Findings on chips that the job's command leaves without work; none for a command without a known program."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     if not context.job_command.programs:
-        return ()
+        return
     from launcher.planning.idle_chips import idle_findings
-    from launcher.planning.launchers import Nodes
+    from launcher.planning.launchers import nodes_of
 
-    nodes = Nodes(
-        count=place.nodes,
-        chips=facts.accelerators,
-        workers=facts.training_workers,
-        noun="NeuronCore" if facts.neuron else "GPU",
-        usd_per_hour=price.usd * place.nodes if isinstance(price, Price) else None,
-    )
-    return idle_findings(context.job_command, context.request.run.env, nodes)
+    usd_per_hour = price.usd * place.nodes if isinstance(price, Price) else None
+    nodes = nodes_of(facts, place.nodes, usd_per_hour)
+    counted = _counted_chips(candidate, f"{nodes.count * nodes.workers} {nodes.noun}s")
+    for finding in idle_findings(context.job_command, context.request.run.env, nodes):
+        waste = finding.code == CHIPS_IDLE and finding.level is Level.WARNING
+        yield replace(finding, message=f"{finding.message}{counted}") if waste else finding
+
+
+def _counted_chips(candidate: TrainingCandidate, every: str) -> str:
+    """What the hours count while chips are idle; "" for hours that the plan or the user's own runs give."""
+    train, work = candidate.context.request.workload.train, candidate.work
+    if train is None or work.training is None or train.throughput_tokens_per_s is not None:
+        return ""
+    if work.counted_chips is None:
+        return f"; the hours assume that all {every} work"
+    return work.counted_chips and f"; {work.counted_chips}"
 
 
 def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:

@@ -404,6 +404,41 @@ def test_fix_of_a_value_of_another_type_is_the_value(line: str, fix: str) -> Non
     assert caught.value.findings[0].hint == fix
 
 
+BUCKET = "a bucket has 3 to 63 of a-z, 0-9, . and -, such as s3://my-bucket/prefix: aws s3 ls lists yours"
+
+
+@pytest.mark.parametrize(
+    "text, path, fix",
+    [
+        ("name: My.Job\nslipway: 1", "name", "write my-job"),
+        ("name: x", "slipway", "add slipway: 1"),
+        ("slipway: 1", "name", "add name: 1 to 40 of a-z, 0-9 and -"),
+        ("slipway: 1\nname: x\nrun: {data: [{uri: 's3://ab/x', path: /d}]}", "run.data[0].uri", BUCKET),
+        (
+            "slipway: 1\nname: x\nrun: {data: [{uri: team-data/x, path: /d}]}",
+            "run.data[0].uri",
+            "write s3://team-data/x",
+        ),
+        (
+            "slipway: 1\nname: x\nrun: {data: [{uri: 's3://team-data/x'}]}",
+            "run.data[0].path",
+            "add path: an absolute path",
+        ),
+        ("slipway: 1\nname: x\ncheckpoint: {uri: 's3://A_b/x'}", "checkpoint.uri", BUCKET),
+        ("slipway: 1\nname: x\ntarget: {nodes: {min: 4, max: 2}}", "target.nodes", "write {min: 2, max: 4}"),
+        (
+            "slipway: 1\nname: x\npurchase: {credits: [{pool: a}]}",
+            "purchase.credits[0].usd",
+            "add usd: remaining dollars",
+        ),
+    ],
+)
+def test_wrong_name_uri_and_missing_key_have_their_fix(text: str, path: str, fix: str) -> None:
+    with pytest.raises(SlipwayError) as caught:
+        plan_file.loads(text)
+    assert {finding.path: finding.hint for finding in caught.value.findings}[path] == fix
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -117,13 +117,14 @@ def price_job(
     """
     request, inferred = with_trainer(path, with_shared_zones(request, catalog))
     facts, measured, remarks = _facts(request, options)
-    resolution = resolve_training(request, catalog, facts, measured)
+    command = job_command(path, request)
+    resolution = resolve_training(request, catalog, facts, measured, command)
     blocking = tuple(missing_trainer(path, request))
     notes = (*inferred, *remarks, *blocking, *trainer_findings(path, request))
     resolution = replace(resolution, findings=(*resolution.findings, *notes))
     refuse_errors(path, resolution.findings, options.settings)
     context = context_for(request, catalog, now, options)
-    context = replace(context, measured=measured, job_command=job_command(path, request))
+    context = replace(context, measured=measured, job_command=command)
     priced = price_training(str(path), resolution, context, everything=options.everything, picked=options.picked_id)
     priced = replace(priced, blocking=blocking)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:

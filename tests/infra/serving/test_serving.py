@@ -94,7 +94,7 @@ class TestContainer:
 
     def test_several_gpus_become_data_parallel_replicas_of_one_container(self, endpoint_stack):
         place = {"instance_type": "g6e.12xlarge"}
-        endpoint = endpoint_stack(artifacts_uri=None, model_uri="s3://m/w", tensor_parallel=1, place=place)
+        endpoint = endpoint_stack(artifacts_uri=None, model_uri="s3://models/w", tensor_parallel=1, place=place)
         assert container(endpoint)["Environment"]["SM_VLLM_DATA_PARALLEL_SIZE"] == "4"
         assert endpoint.resources("serving", COMPONENT) == {}
 

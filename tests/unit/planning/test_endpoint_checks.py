@@ -224,7 +224,7 @@ def test_unsupported_endpoint_network_refused(endpoint_findings_of, network, pat
     assert (path, code) in [(finding.path, finding.code) for finding in endpoint_findings_of(rest={"network": network})]
 
 
-@pytest.mark.parametrize("serve, warned", [({}, False), ({"artifacts_uri": None, "model_uri": "s3://m/w"}, True)])
+@pytest.mark.parametrize("serve, warned", [({}, False), ({"artifacts_uri": None, "model_uri": "s3://models/w"}, True)])
 def test_vpc_endpoint_fetching_model_warns_of_route(endpoint_findings_of, serve, warned):
     findings = endpoint_findings_of(serve, rest={"network": {**VPC, **GROUPS}})
     assert [finding.level for finding in findings if finding.path == "network.subnet_ids"] == ["warning"] * warned
@@ -236,7 +236,12 @@ def test_spot_for_endpoint_refused(endpoint_findings_of):
 
 
 WARNED = {
-    "not-compiled": ({"artifacts_uri": None, "model_uri": "s3://m/w"}, {}, "shape-not-compiled", "tensor parallel 2"),
+    "not-compiled": (
+        {"artifacts_uri": None, "model_uri": "s3://models/w"},
+        {},
+        "shape-not-compiled",
+        "tensor parallel 2",
+    ),
     "from-the-hub": ({**GPU, "model_uri": None, "model": "qwen3-8b"}, G6E, "model-from-hub", "Qwen/Qwen3-8B"),
     "zero-unconfirmed": ({"min_instances": 0}, {"region": "us-west-2"}, "zero-unconfirmed", "us-east-1"),
     "image-of-unknown-sdk": ({"image": f"{ECR}:latest"}, {}, "image-sdk-unknown", "needs one before 2.29"),
@@ -254,7 +259,7 @@ WARNED = {
     ],
 )
 def test_compiler_memory_of_small_host_is_warning(endpoint_findings_of, model, instance_type, larger):
-    serve = {"model": model, "artifacts_uri": None, "model_uri": "s3://m/w"}
+    serve = {"model": model, "artifacts_uri": None, "model_uri": "s3://models/w"}
     findings = endpoint_findings_of(serve, {"instance_type": instance_type})
     hints = [finding.hint for finding in findings if finding.code == "compiler-memory"]
     assert (f"on {larger}, " in hints[0]) if larger else not hints

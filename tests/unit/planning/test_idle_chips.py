@@ -5,10 +5,15 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.model.enums import Level
-from launcher.planning.idle_chips import idle_findings
+from launcher.catalog.training import load_training
+from launcher.model.enums import Level, Method, Stack
+from launcher.model.money import Range
+from launcher.planning.idle_chips import idle_findings, working
 from launcher.planning.job_command import JobCommand, programs_of
 from launcher.planning.launchers import Nodes
+from launcher.planning.work import Estimator
+from tests import plans
+from tests.measured_runs import measurement
 
 FOUR = Nodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
 ALL = "--num_processes 32 train.py"
@@ -261,9 +266,9 @@ def test_trainer_without_accelerator_package_is_noted_without_a_launcher(nodes, 
 @pytest.mark.parametrize(
     "packages, hint",
     [
-        ({"numpy", "torch"}, "torchrun train.py"),
-        ((), "torchrun train.py"),
-        ({"numpy", "cupy"}, "torchrun train.py, if it trains with PyTorch"),
+        ({"numpy", "torch"}, "torchrun train.py; or a type with 1 GPU"),
+        ((), "torchrun train.py; or a type with 1 GPU"),
+        ({"numpy", "cupy"}, "torchrun train.py, if it trains with PyTorch; or a type with 1 GPU"),
     ],
 )
 def test_torchrun_is_the_fix_of_a_trainer_that_may_use_pytorch(packages, hint):
@@ -324,3 +329,67 @@ def test_value_is_the_one_that_the_shell_has_at_the_launcher(line, nodes, expect
 def test_launcher_in_a_branch_gives_a_finding_that_depends_on_a_condition(line, notes):
     found = messages(line, FOUR)
     assert [message.endswith("it depends on a condition in run.command") for message in found] == notes
+
+
+@pytest.mark.parametrize(
+    "line, nodes, command, expected",
+    [
+        ("torchrun --nproc-per-node=1 train.py", ONE, {}, (1, 1)),
+        ("torchrun --nproc-per-node=1 prepare.py && torchrun --nproc-per-node=4 train.py", ONE, {}, (1, 4)),
+        ("torchrun --standalone train.py", FOUR, {}, (1, 8)),
+        ("accelerate launch --num_machines 4 --num-processes=8 t.py", FOUR, {}, (4, 2)),
+        ("python train.py", ONE, {"packages": frozenset({"torch"})}, (1, 1)),
+        ("python train.py", FOUR, {"packages": frozenset({"torch"})}, (1, 1)),
+        ("python train.py", FOUR, {"packages": frozenset({"torch"}), "all_nodes": True}, (4, 1)),
+        ("python train.py", NEURON, {"all_chips": True, "spawned": 2}, (1, 2)),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun train.py", ONE, {}, (1, 2)),
+        ("python train.py", ONE, {}, None),
+        ("python train.py", FOUR, {"packages": frozenset({"torch", "ray"}), "all_chips": True}, None),
+        ("python train.py", ONE, {"packages": frozenset({"numpy"})}, None),
+        ("torchrun train.py", FOUR, {}, None),
+        ("torchrun --nproc-per-node=$N train.py", ONE, {}, None),
+        ("if a; then torchrun --nproc-per-node=1 train.py; else torchrun train.py; fi", ONE, {}, None),
+        ("accelerate launch --cpu train.py", ONE, {}, None),
+    ],
+)
+def test_working_processes_are_counted_where_command_tells(line, nodes, command, expected):
+    programs = programs_of(("bash", "-eo", "pipefail", "-c", line))
+    assert working(JobCommand(programs=programs, **command), {}, nodes) == expected
+
+
+def work_of(catalog, facts, command, instance_type="g5.48xlarge"):
+    """The work of 8B LoRA on one node with a command."""
+    train = {"model": "llama-3.1-8b", "method": "lora", "tokens_b": 0.1, "sequence_length": 1024}
+    train["stack"] = "huggingface"
+    request = plans.request_of({"slipway": 1, "name": "idle", "workload": {"train": train}})
+    programs = programs_of(command.split())
+    command = JobCommand(programs=programs, packages=frozenset({"torch"}))
+    return Estimator(request=request, catalog=catalog, facts=facts, job_command=command).work(instance_type, 1)
+
+
+def test_hours_count_the_chips_that_the_command_uses(catalog):
+    facts = load_training()
+    every = work_of(catalog, facts, "torchrun train.py")
+    one = work_of(catalog, facts, "torchrun --nproc-per-node=1 train.py")
+    assert (every.counted_chips, one.counted_chips) == (None, "the hours count 1 chip of 8")
+    assert one.hours.mid / every.hours.mid == pytest.approx(8.0, rel=0.25)
+    assert work_of(catalog, facts, "python train.py").hours == one.hours
+    of_trainium = work_of(catalog, facts, "torchrun --nproc-per-node=1 train.py", "trn1.32xlarge")
+    assert of_trainium.counted_chips == "the hours count 0.5 chips of 16"
+
+
+def test_own_runs_replace_the_counted_chips(catalog):
+    facts = load_training()
+    name = {"model": "llama-3.1-8b", "method": Method.LORA, "stack": Stack.HUGGINGFACE, "params_b": 8.03}
+    run = measurement(
+        **name,
+        active_params_b=8.03,
+        accelerator="A10G",
+        instance_type="g5.48xlarge",
+        accelerators=8,
+        nodes=1,
+        tokens_per_s=Range(low=590.0, mid=600.0, high=610.0),
+    )
+    measured = work_of(catalog, replace(facts, measured=(run,)), "torchrun --nproc-per-node=1 train.py")
+    assert measured.counted_chips == ""
+    assert measured.training.tokens_per_s.mid < 2_000

@@ -158,7 +158,7 @@ def test_money_and_settings_of_a_parallelcluster_queue_are_named(tmp_path):
     text = PCLUSTER.replace("Efa: {Enabled: true}}", "Efa: {Enabled: true}, SpotPrice: 12.5}")
     text = text.replace("PlacementGroup: {Enabled: true}", "AdditionalSecurityGroups: [sg-1]")
     text = text.replace("Scheduler: slurm", "Scheduler: slurm\n  SlurmSettings: {ScaledownIdletime: 20}")
-    text = text.replace("StorageCapacity: 4800", "StorageCapacity: 4800, ImportPath: s3://b/x")
+    text = text.replace("StorageCapacity: 4800", "StorageCapacity: 4800, ImportPath: s3://my-data/x")
     lost = "\n".join(read(tmp_path, "config.yaml", text)[0].lost)
     for word in ("p4: SpotPrice", "AdditionalSecurityGroups", "SlurmSettings.ScaledownIdletime", "fast: ImportPath"):
         assert word in lost

@@ -74,9 +74,11 @@ def test_stack_is_inferred_from_command_and_imports(tmp_path, command, files, st
     assert [message.startswith(f"auto is {stack} here") for message in messages] == ([True] if stack else [])
 
 
-def test_named_stack_stays_and_digest_ignores_file_content(tmp_path):
-    first = priced(tmp_path, ["python", "train.py"], {"train.py": "import peft"}).digest(1)
+def test_named_stack_stays_and_digest_ignores_file_content_that_changes_no_dollars(tmp_path):
+    first = priced(tmp_path, ["python", "train.py"], {"train.py": "from transformers import Trainer"}).digest(1)
     assert priced(tmp_path, ["python", "train.py"], {"train.py": "import trl  # another file"}).digest(1) == first
+    one_chip = priced(tmp_path, ["python", "train.py"], {"train.py": "import peft  # no Trainer: one GPU of eight"})
+    assert one_chip.digest(1) != first
     named = request_of({"slipway": 1, "name": "a", "workload": {"train": {"tokens_b": 1, "stack": "tuned"}}})
     assert with_trainer(tmp_path / "plan.yaml", named) == (named, ())
 
