@@ -10,6 +10,8 @@ from launcher.agent import safe_json
 from launcher.agent.shape import read
 
 STATE_FILE = "life.json"
+CANCEL_FILE = "cancelled"
+"""The object beside it that exists once a person has cancelled the job: a pod's signal does not say why it ends."""
 CLAIM = "claim.json"
 """The owner of a checkpoint prefix (launcher/agent/checkpoint/claim.py), renewed every minute."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.agent import exits
-from launcher.agent.attempt_state import newest_step, telling_events
+from launcher.agent.attempt_state import CANCEL_FILE, newest_step, telling_events
 from launcher.agent.errors import StoreError
 from launcher.agent.events import events_path
 from launcher.agent.job import JobSpec, expand
@@ -66,9 +66,9 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
 
 def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     """Run one attempt; assumes that the store does not refuse permanently."""
-    notices = Notices(pod_grace_s=spec.grace_s)
-    notices.listen()
     store = Store(uri, timeout_s=_TIMEOUT_S)
+    notices = Notices(pod_grace_s=spec.grace_s, pod_cancelled=lambda: _is_cancelled(store))
+    notices.listen()
     place = placement(spec.run, environment)
     rendezvous = Rendezvous(store, place, say=_print, node_id=_node_boot_id(environment), retries=spec.retries)
     if UNFIT in environment:
@@ -102,6 +102,15 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
             rendezvous.complete(over=lambda: True, stopped=True)
     journal.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
     return code
+
+
+def _is_cancelled(store: Store) -> bool:
+    """Whether a person has cancelled the job; False if the store does not answer."""
+    try:
+        return store.find_text(CANCEL_FILE) is not None
+    except StoreError as error:
+        _print(f"cannot read whether the job was cancelled, so its end counts as an interruption: {error}")
+        return False
 
 
 def _store_refusal(spec: JobSpec, store: Store, place: Placement, environment: Mapping[str, str]) -> None:

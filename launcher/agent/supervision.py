@@ -247,7 +247,8 @@ class Supervision:
         if self._services.tagging is not None:
             self._services.tagging.stop()
         if notice.saves:
-            self._shutdown.ask_to_save()
+            # Slurm's SIGTERM may be a requeue: only the mark in the store says that a person cancelled the job.
+            self._shutdown.ask_to_save(waits=notice.source != CANCEL or notice.left_s is None)
         if self._services.uploader is not None:
             self._services.uploader.hurry()
 
@@ -257,7 +258,7 @@ class Supervision:
             return 0.0
         if notice.source == FAILURE:
             return min(grace_s, _FAILURE_GRACE_S)
-        if notice.source == CANCEL:
+        if notice.source == CANCEL and notice.left_s is None:
             return min(grace_s, _CANCEL_GRACE_S)
         if notice.left_s is not None:
             return min(grace_s, max(0.0, notice.left_s - _SPOT_RESERVE_S))

@@ -6,8 +6,9 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.answers import words
-from launcher.answers.lines import fold
+from launcher.answers.lines import finding_line, fold
 from launcher.answers.table import Column, dollars, render
+from launcher.model.errors import SlipwayError
 from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
 from launcher.model.units import number_of
 from launcher.model.visible_text import visible
@@ -135,6 +136,13 @@ def comment(difference: PlansDiff, refusal: str | None) -> list[str]:
     for plan in difference.plans:
         lines += ["", *_details(plan)]
     return [*lines, "", "Middle estimates to finish; every number's source and date: `slipway quote FILE`."]
+
+
+def failure_comment(mark: str, problem: SlipwayError) -> list[str]:
+    """A comment that replaces an older one where nothing could be priced: the reason, and each finding with its fix."""
+    lines = [mark, "### Slipway could not price this change", "", f"**{safe(problem.message)}**", ""]
+    lines += [f"- {safe(finding_line(finding))}" for finding in problem.findings]
+    return [*lines, "", f"Fix: {safe(problem.hint)}"] if problem.hint else lines
 
 
 def _details(plan: PlanDiff) -> Iterator[str]:

@@ -26,7 +26,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
     ]
     for assumption in quoted.assumptions:
         lines += _block(
-            f"{assumption.name}: {assumption.value} {assumption.unit}".rstrip(),
+            f"{assumption.name}: {assumption.amount}",
             assumption.steps,
             assumption.source,
             width,

@@ -74,9 +74,7 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     if explained:
         lines += ["", "  assumptions"]
         for assumption in quoted.assumptions:
-            lines += fold(
-                f"    {assumption.name}: {f'{assumption.value} {assumption.unit}'.strip()} — {assumption.source}", width
-            )
+            lines += fold(f"    {assumption.name}: {assumption.amount} — {assumption.source}", width)
         lines += ["", "  safety"]
         for policy in [f"    on: {policy.name} {policy.value}" for policy in quoted.policies if policy.on]:
             lines += fold(policy, width, hanging=4)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, fold
-from launcher.model.budget_stop import spending_limit
+from launcher.model.budget_stop import spending_limit, stop_text
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
@@ -96,7 +96,8 @@ def _work(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     span = f"{words.hours(hours.low)} to {words.hours(hours.high)} h"
     yield "Finished in", f"{words.hours(hours.mid)} h", f"{span}{first}"
     if quoted.usd_per_hour is not None:
-        yield "While nodes run", f"${words.dollars(quoted.usd_per_hour)}/h", _afterwards(quoted)
+        running = words.dollars(quoted.running_usd_per_hour or quoted.usd_per_hour)
+        yield "While nodes run", f"${running}/h", _afterwards(quoted)
 
 
 def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str, str]]:
@@ -142,7 +143,7 @@ def _afterwards(quoted: Quote) -> str:
         return "nothing stays billed after the job" if own else "the cluster stays as it was"
     per_job = target_of(quoted.plan.place.target).per_job
     when = "after the job" if per_job else "after the idle stop"
-    stays = quoted.usd_per_hour is not None and left >= quoted.usd_per_hour
+    stays = left == quoted.running_usd_per_hour
     when = "after the job the nodes stay:" if stays else when
     return f"{when} ${words.dollars(left)}/h until slipway down {name}"
 
@@ -150,7 +151,8 @@ def _afterwards(quoted: Quote) -> str:
 def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     budget, usd = quoted.plan.request.budget, quoted.usd
     if budget.stop_at_usd is not None:
-        yield "Limit", f"${words.dollars(budget.stop_at_usd)}", "the guard saves and ends the nodes at that sum"
+        text = stop_text(quoted.plan, budget.stop_at_usd, quoted.usd_per_hour)
+        yield "Limit", f"${words.dollars(budget.stop_at_usd)}", text
     elif usd is not None and quoted.serving is None:
         limit = f"{_round_up(usd.high):,f}"
         yield "Limit", "none", f"budget.stop_at_usd: {limit.replace(',', '')} would stop it at ${limit}"

@@ -78,7 +78,9 @@ def page(now: JobNow, width: int) -> list[str]:
 def _without_nodes(state: RunState) -> str:
     own = state.submission is None and state.command is not None and state.command.sandbox
     going_on = own and state.command is not None and state.command.state == RUNNING
-    return "its nodes are in the sandbox of its launch, and not shown" if going_on else "no node runs it now"
+    if not going_on:
+        return "no node runs it now"
+    return "its nodes are in the sandbox of its launch, and not shown" if state.attempts else "its job has not started"
 
 
 def _job(now: JobNow) -> list[str]:
@@ -89,7 +91,7 @@ def _job(now: JobNow) -> list[str]:
     if now.step_s is not None:
         parts.append(f"{now.step_s:.3g} s a step")
     if now.usd_per_hour is not None:
-        parts.append(f"${words.dollars(now.usd_per_hour)} an hour")
+        parts.append(f"nodes ${words.dollars(now.usd_per_hour)} an hour")
     told = [f"  {meter.line(state.meter, bar=False)}"] if state.meter is not None else []
     return [*told, *([f"  {' · '.join(parts)}"] if parts else [])]
 

@@ -12,6 +12,8 @@ from launcher.model.units import number_of
 IN_SERVICE = "InService"
 GONE = ("Terminated", "Detached")
 _RECENT = 20
+_NO_REASONS = ("Could not launch", "Launching EC2 instance failed", "Our system will be", "You can currently get")
+"""Beginnings of sentences without a reason ("Troubleshoot Amazon EC2 Auto Scaling: EC2 instance launch failures")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def replace(session: Session, instance: str) -> None:
 
 
 def refusal(session: Session, name: str) -> str:
-    """EC2's reason for the newest instance that did not start; empty if the newest instances started."""
+    """EC2's reason for the newest instance that did not start, in short; empty if the newest instances started."""
     with translate_errors(f"read why instances of {name} do not start"):
         answer = session.client("autoscaling").describe_scaling_activities(
             AutoScalingGroupName=name, MaxRecords=_RECENT
@@ -117,7 +119,19 @@ def refusal(session: Session, name: str) -> str:
     launches = [each for each in answer["Activities"] if str(each.get("Description", "")).startswith("Launching")]
     newest = max(launches, key=lambda each: each["StartTime"], default=None)
     failed = newest is not None and newest["StatusCode"] in ("Failed", "Cancelled")
-    return str(newest.get("StatusMessage", "")) if failed and newest is not None else ""
+    return short_refusal(str(newest.get("StatusMessage", ""))) if failed and newest is not None else ""
+
+
+def short_refusal(message: str) -> str:
+    """The sentences of EC2's message that say why, without those that say that an instance failed or what EC2 does.
+
+    >>> code = "InsufficientInstanceCapacity - There is no Spot capacity available that matches your request"
+    >>> short_refusal(f"Could not launch Spot Instances. {code}. Launching EC2 instance failed.")
+    'InsufficientInstanceCapacity - There is no Spot capacity available that matches your request'
+    """
+    sentences = [sentence.rstrip(".") for sentence in message.split(". ")]
+    reasons = [sentence for sentence in sentences if sentence and not sentence.startswith(_NO_REASONS)]
+    return ". ".join(reasons) if reasons else message
 
 
 def hooks(session: Session, name: str) -> Mapping[str, tuple[str, int]]:

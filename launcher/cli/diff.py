@@ -75,17 +75,18 @@ def diff(
     from launcher.workflow.quote.diff_policy import policy_of
     from launcher.workflow.quote.options import PriceOptions
 
-    limits = policy_of(policy, max_increase_usd, max_increase_percent)
     price_options = PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
-    difference = story.diff(
-        old,
-        new,
-        options.now(),
-        price_options,
-        old_options=replace(price_options, prices_as_of=old_prices_as_of or prices_as_of),
-        folder=Path.cwd(),
-        environment=os.environ,
-    )
+    with output.comment_of_failure(diff_page.MARK, wanted=form is options.Form.GITHUB_COMMENT and not json):
+        limits = policy_of(policy, max_increase_usd, max_increase_percent)
+        difference = story.diff(
+            old,
+            new,
+            options.now(),
+            price_options,
+            old_options=replace(price_options, prices_as_of=old_prices_as_of or prices_as_of),
+            folder=Path.cwd(),
+            environment=os.environ,
+        )
     refusal = limits.refusal(difference)
     if json:
         output.document(diff_page.document(difference, refusal))

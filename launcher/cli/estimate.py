@@ -70,7 +70,8 @@ def estimate(
     values = dict(map(_parameter, parameters or ()))
     now = options.now()
     catalog = load(prices_as_of=prices_as_of, overlay=options.price_cache(), today=now.date())
-    found = estimate_path(path, catalog, now, region=region, parameters=values)
+    with output.comment_of_failure(answer.MARK, wanted=form is options.Form.GITHUB_COMMENT and not json):
+        found = estimate_path(path, catalog, now, region=region, parameters=values)
     refused = refusal_of(found, max_usd_per_hour)
     reason = refused.message if refused is not None else None
     if json:

@@ -61,6 +61,19 @@ def result(lines: Iterable[str], *, keep: str = "\t") -> None:
             typer.echo(paint(output_line(line, keep=keep), sys.stdout))
 
 
+@contextmanager
+def comment_of_failure(mark: str, *, wanted: bool) -> Iterator[None]:
+    """A block whose error is also printed as a comment on a pull request, if one is `wanted`: none stays outdated."""
+    try:
+        yield
+    except SlipwayError as problem:
+        if wanted:
+            from launcher.answers.diff import NO_LINK, failure_comment
+
+            result(failure_comment(mark, problem), keep=NO_LINK)
+        raise
+
+
 def job_output(pieces: Iterable[tuple[str, bool]]) -> None:
     """Print the output of a job: without what steers a terminal, if it is one.
 

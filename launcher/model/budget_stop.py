@@ -9,7 +9,9 @@ import math
 from decimal import Decimal
 
 from launcher.model.enums import COMMITTED, PurchaseOption
+from launcher.model.money import cents
 from launcher.model.monitoring import GUARD_EVERY_MINUTES
+from launcher.model.plan import Plan
 from launcher.model.request import Budget, PlanRequest
 
 UPLOAD_S = 180
@@ -51,6 +53,19 @@ def reserve_minutes(request: PlanRequest) -> int:
 def reserve_usd(request: PlanRequest, usd_per_hour: Decimal) -> Decimal:
     """The reserve in dollars, at the rate of all nodes."""
     return (usd_per_hour * reserve_minutes(request) / 60).quantize(Decimal("0.01"))
+
+
+def stop_text(plan: Plan, limit: Decimal, usd_per_hour: Decimal | None) -> str:
+    """When the guard acts on a limit of `budget.stop_at_usd`, for the rate of all nodes, in words."""
+    why = exempt(plan.request, plan.place.option)
+    if why is not None:
+        return f"it stops nothing: {why}"
+    if plan.request.workload.train is None:
+        return "the guard ends the endpoint at that sum"
+    if usd_per_hour is None:
+        return "the guard ends the job before that sum, so that it saves in time"
+    reserve = reserve_usd(plan.request, usd_per_hour)
+    return f"the guard ends the job at ${cents(max(Decimal(0), limit - reserve))}; ${cents(reserve)} is for its end"
 
 
 def exempt(request: PlanRequest, option: PurchaseOption) -> str | None:

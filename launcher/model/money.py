@@ -1,5 +1,6 @@
 """Money and quantities: dated prices, estimates with a range, lines of a bill."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import field
 from datetime import date
@@ -9,6 +10,7 @@ from launcher.model.enums import Basis, Market
 from launcher.model.record import INTERNAL, record
 
 CENT = Decimal("0.01")
+_LONG = re.compile(r"(?<![\w.,/:-])\d{4,}(?![\w/:-])")
 
 
 def cents(usd: Decimal) -> str:
@@ -104,6 +106,15 @@ class Assumption:
     unit: str
     source: str
     steps: tuple[str, ...] = field(default=(), metadata=INTERNAL)
+
+    @property
+    def amount(self) -> str:
+        """The value and its unit, with thousands separators.
+
+        >>> Assumption(name="rate", value="78423 (42871 to 1419)", unit="tokens/s", source="fit").amount
+        '78,423 (42,871 to 1,419) tokens/s'
+        """
+        return _LONG.sub(lambda number: f"{int(number[0]):,}", f"{self.value} {self.unit}".strip())
 
 
 @record

@@ -133,6 +133,16 @@ class Quote:
     range_causes: RangeCauses | None = None
     hours_to_first_step: float | None = None
     """Hours from the start of the nodes to the first step of the job; None for serving."""
+
+    @property
+    def running_usd_per_hour(self) -> Decimal | None:
+        """What an hour costs while all nodes run: the nodes, and what stays billed until `slipway down`."""
+        if self.usd_per_hour is None or not self.left_up_usd_per_hour:
+            return self.usd_per_hour
+        cluster = self.rates.cluster_usd_per_hour if self.rates is not None else Decimal(0)
+        # Nodes that nothing stops are in both.
+        return max(self.left_up_usd_per_hour, self.usd_per_hour + cluster)
+
     # The hourly rate at which the guard counts, where EC2 may choose a dearer type than the plan's first.
     counted_usd_per_hour: Decimal | None = None
     # AWS's image of the nodes, None where it was not read from the account.

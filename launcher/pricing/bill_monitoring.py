@@ -109,7 +109,7 @@ def metrics(
     line = prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests")
     yield line._replace(an_hour_up=cluster_calls / 1000, a_node_hour=calls / 1000)
     if own_cluster and guard is not None:
-        line = prices.line("signs of life of the job", "other", "s3.put-requests", "1000 requests")
+        line = prices.line("heartbeats of the job", "other", "s3.put-requests", "1000 requests")
         yield line._replace(a_node_hour=JOB_BEATS_PER_HOUR * place.nodes / 1000)
 
 

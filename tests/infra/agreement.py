@@ -26,7 +26,7 @@ USAGE = {
     "NAT data",
     "interface endpoint data",
     "data to the NAT's zone and back",
-    "signs of life of the job",
+    "heartbeats of the job",
 }
 """Lines that no template determines: amounts stored and sent."""
 STANDING = {

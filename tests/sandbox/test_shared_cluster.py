@@ -107,13 +107,17 @@ def test_job_without_checkpoints_ends_with_6_and_reason(owners):
     with pytest.raises(DeploymentFailedError) as raised:
         owners.launch(document, interrupt_after_s=5.0)
     assert raised.value.exit_code == 6
-    assert raised.value.message == (
-        "the job succeeded, but its interruption proved nothing: the interruption was not simulated: the job ended "
-        "earlier than 35 s after its command started, and stored no checkpoint until then; the job stored no "
-        "checkpoint: an interruption would lose all its work; "
-        "checkpoints-not-recognised: no file is recognised as a checkpoint, so none is "
-        "stored: "
-        "weights.bin; if they are, and each save writes the same names again, write checkpoint: {pattern: "
+    assert raised.value.message == "the job succeeded, but its interruption proved nothing"
+    assert [finding.message for finding in raised.value.findings] == [
+        (
+            "the interruption was not simulated: the job ended earlier than 35 s after its command started, and stored"
+            " no checkpoint until then"
+        ),
+        "the job stored no checkpoint: an interruption would lose all its work",
+        "no file is recognised as a checkpoint, so none is stored: weights.bin",
+    ]
+    assert raised.value.findings[-1].hint == (
+        "if these files are checkpoints, and each save writes the same names again, write checkpoint: {pattern: "
         "'weights\\.bin'}; else name them with their step"
     )
     folder = owners.root / ".slipway" / "runs" / "silent" / "latest"

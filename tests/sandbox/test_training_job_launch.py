@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Timer
@@ -15,6 +16,7 @@ from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
 from launcher.workflow.deploy.difference import update_obstacle
+from launcher.workflow.history.attempts import read_events
 from launcher.workflow.quote.fresh import Picked, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -214,6 +216,23 @@ class TestEndings:
         (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
         document = json.loads(report.read_text())
         assert (document["status"], document["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
+
+    def test_cancelled_job_that_handles_no_signal_ends_without_its_grace_time(self, tmp_path, sandbox):
+        line = """while true; do echo '{"step": 1}' >> "$SLIPWAY_METRICS"; sleep 0.2; done"""
+        command = ["sh", "-c", line]
+        messages, began = [], []
+
+        def stop(_):
+            began.append(time.monotonic())
+            return True
+
+        with pytest.raises(DeploymentFailedError, match="was cancelled"):
+            launched(tmp_path, plan(command, nodes=1), "", messages=messages, emulator=sandbox, stop_when=stop)
+        assert time.monotonic() - began[0] < 45  # the grace time is 90 s
+        (run,) = tmp_path.glob(".slipway/runs/jobbed/2*")
+        (notice,) = [event for event in read_events(run / "events.jsonl") if event["event"] == "notice"]
+        (end,) = [event for event in read_events(run / "events.jsonl") if event["event"] == "cancelled"]
+        assert (notice["source"], end["ended_by"]) == ("cancel", "cancel")
 
     def test_expired_training_plan_refused(self, tmp_path, sandbox):
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))

@@ -124,6 +124,17 @@ def test_broken_plan_fails_with_exit_code_2(runner, origin):
     (runner.folder / "plan.yaml").write_text(PLAN.replace("nodes", "nodez"))
     runner.run("Price", {"base": git(origin, "rev-parse", "HEAD~1")})
     assert runner.output("exit-code") == "2"
+    comment = Path(runner.output("comment-file")).read_text()
+    assert comment.startswith("<!-- slipway diff -->\n### Slipway could not price this change\n")
+    assert "nodez" in comment.replace("\u200b", "")
+
+
+def test_broken_template_has_a_comment_too(runner):
+    (runner.folder / "app.json").write_text("{")
+    runner.run("Price", {"diff": "false", "estimate": "app.json"})
+    assert runner.output("exit-code") == "2"
+    comment = Path(runner.output("comment-file")).read_text()
+    assert comment.startswith("<!-- slipway estimate -->\n### Slipway could not price this change\n")
 
 
 @pytest.mark.parametrize("known,verb", [("", "POST"), ("77", "PATCH")])

@@ -8,6 +8,8 @@ from pathlib import Path
 NOT_RECOGNISED = "checkpoints-not-recognised"
 NO_CHECKPOINT = "no-checkpoint-yet"
 LONGEST_S = 600.0
+IF_CHECKPOINTS = "; if they are, "
+"""Between the names of unrecognised files and the fix for files that are checkpoints."""
 _INTERVALS = 2
 _NAMED = 5
 _NUMBER = re.compile(r"\d+")
@@ -88,13 +90,13 @@ def pattern_fix(names: Sequence[str]) -> str:
     if not numbered:
         fixed = "|".join(re.escape(name) for name in names)
         return (
-            f"; if they are, and each save writes the same names again, write checkpoint: {{pattern: '{fixed}'}}; "
+            f"{IF_CHECKPOINTS}and each save writes the same names again, write checkpoint: {{pattern: '{fixed}'}}; "
             "else name them with their step"
         )
     stem = numbered[-1].rpartition(".")[0]
     *_, last = _NUMBER.finditer(stem if _NUMBER.search(stem) else numbered[-1])
     pattern = re.escape(numbered[-1][: last.start()]) + r"(\d+)" + re.escape(numbered[-1][last.end() :])
-    return f"; if they are, write checkpoint: {{pattern: '{pattern}'}}"
+    return f"{IF_CHECKPOINTS}write checkpoint: {{pattern: '{pattern}'}}"
 
 
 def entries_of(folder: Path) -> list[Path]:

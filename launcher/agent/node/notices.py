@@ -5,6 +5,7 @@ import queue
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from types import FrameType
@@ -180,9 +181,15 @@ def drain_and_log(reason: str, log: EventLog) -> None:
 class Notices:
     """Notices in the order of their arrival."""
 
-    def __init__(self, *, pod_grace_s: float | None = None) -> None:
-        """`pod_grace_s`: in a pod, the seconds from SIGTERM to its end; None: SIGTERM is a cancel."""
+    def __init__(self, *, pod_grace_s: float | None = None, pod_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Watch nothing yet.
+
+        Args:
+            pod_grace_s: in a pod, the seconds from SIGTERM to its end; None: SIGTERM is a cancel.
+            pod_cancelled: whether SIGTERM to this pod is a cancel; it may ask the store.
+        """
         self._pod_grace_s = pod_grace_s
+        self._pod_cancelled = pod_cancelled
         self._queue: queue.SimpleQueue[Notice] = queue.SimpleQueue()
         self._ends = False
         self._watch: SpotWatch | None = None
@@ -249,9 +256,13 @@ class Notices:
     def next(self, *, wait_s: float) -> Notice | None:
         """The next notice, or None if none came within `wait_s` seconds."""
         try:
-            return self._queue.get(block=wait_s > 0, timeout=wait_s or None)
+            notice = self._queue.get(block=wait_s > 0, timeout=wait_s or None)
         except queue.Empty:
             return None
+        # Not in the signal handler, which must not ask the store.
+        if notice.source == POD_END and notice.node is None and self._pod_cancelled():
+            return replace(notice, source=CANCEL)
+        return notice
 
     def next_end(self) -> Notice | None:
         """The next notice that ends the attempt, if one has arrived; otherwise recommendations stay in the queue."""

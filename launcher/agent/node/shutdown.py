@@ -31,6 +31,7 @@ class Shutdown:
         self._sent: set[signal.Signals] = set()
         self._look_at: float | None = None
         self._unhandled = False
+        self._waits = True
         self._term_at: float | None = None
         self._kill_at: float | None = None
         self._killed = False
@@ -53,8 +54,9 @@ class Shutdown:
         """End the command at a moment (monotonic seconds), or earlier if an earlier moment is known."""
         self._term_at = moment if self._term_at is None else min(self._term_at, moment)
 
-    def ask_to_save(self) -> None:
-        """Request that the ranks save and exit."""
+    def ask_to_save(self, *, waits: bool = True) -> None:
+        """Request that the ranks save and exit; without `waits`, a command that cannot be asked ends at once."""
+        self._waits = waits
         if self._signals:
             self._look_at = time.monotonic()
 
@@ -115,5 +117,9 @@ class Shutdown:
             reason = f"{'neither ' if len(self._signals) > 1 else 'no '}{handled} has a handler in {names}"
         else:
             reason = "found no training process"
-        reason += "; the agent sends no signal, and the command continues until the grace period ends"
+        if self._waits:
+            reason += "; the agent sends no signal, and the command continues until the grace period ends"
+        else:
+            reason += "; the command cannot be asked to save, and is ended"
+            self.end_at(time.monotonic())
         self._log.append("signal-not-handled", reason=reason)

@@ -72,11 +72,11 @@ def stop_message(text: str) -> str:
     """The guard's message as text; the existence of the object alone is decisive.
 
     >>> stop_message('{"spent_usd": "481.20", "stop_at_usd": "500"}')
-    '$481.20 of $500'
+    '$481.20 of $500 is spent, and the rest reserved for the end'
     """
     try:
         document = safe_json.loads(text)
         spent, limit = (str(document[name])[:20] for name in ("spent_usd", "stop_at_usd"))
     except (ValueError, TypeError, KeyError):
         return "the budget is used up"
-    return f"${spent} of ${limit}"
+    return f"${spent} of ${limit} is spent, and the rest reserved for the end"

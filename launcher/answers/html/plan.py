@@ -28,6 +28,7 @@ from launcher.answers.plan_rows import incomplete_note
 from launcher.answers.price_ages import price_ages, price_dates
 from launcher.answers.ranges import MIN_SHARE, average, causes, ends
 from launcher.answers.table import Column, Row, dollars, hours
+from launcher.model.budget_stop import stop_text
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
 from launcher.model.plan import SHORT_ID
@@ -94,7 +95,7 @@ def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
         (
             "Limit",
             "none" if stop is None else f"${words.dollars(stop)}",
-            "nothing stops the job at a sum" if stop is None else "the guard saves and ends the nodes at that sum",
+            "nothing stops the job at a sum" if stop is None else stop_text(quoted.plan, stop, quoted.usd_per_hour),
         ),
     ]
 
@@ -127,7 +128,7 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
             "none" if stop is None else f"${words.dollars(stop)}",
             f"nothing stops {'the calls' if hosted else 'the endpoint'} at a sum"
             if stop is None
-            else "the guard ends the endpoint at that sum",
+            else stop_text(quoted.plan, stop, quoted.usd_per_hour),
         ),
     ]
 

@@ -139,7 +139,7 @@ def _bill(quoted: Quote) -> str:
 def _assumptions(quoted: Quote) -> str:
     columns: list[Column[Assumption]] = [
         Column("assumption", lambda assumption: assumption.name),
-        Column("value", lambda assumption: f"{assumption.value} {assumption.unit}".strip()),
+        Column("value", lambda assumption: assumption.amount),
         Column("source", lambda assumption: assumption.source),
     ]
     return "<h2>Assumptions</h2>" + table("What the numbers rest on", columns, quoted.assumptions, key="assumptions")

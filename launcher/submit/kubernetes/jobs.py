@@ -324,6 +324,8 @@ class KubernetesJobs:
             current = self.connection.find(f"{self._path()}/{job.job}")
             if current is None or _end_condition(current, _DONE) is not None:
                 return False
+            if self.pod_files is not None and not only_pending:
+                journal.mark_cancelled(self.pod_files)
             # A job that completes in this moment has another version than the one that was read.
             version = {name: current["metadata"][name] for name in ("uid", "resourceVersion")}
             try:

@@ -1,9 +1,12 @@
 """Reads files that a job's pods wrote to the store, from an offset (launcher/agent/store/journal.py writes them)."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
+from launcher.agent.attempt_state import CANCEL_FILE
 from launcher.model.aws_results import StoredObject
+from launcher.model.errors import AwsError
 from launcher.submit.jobs import Chunk, UnreachableError
 
 
@@ -15,6 +18,18 @@ class Pieces(Protocol):
 
     def read(self, key: str) -> bytes:
         """The content of an object."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object."""
+
+
+def mark_cancelled(pieces: Pieces) -> None:
+    """Record that a person cancels the job: its agents read the mark when their pods get SIGTERM.
+
+    A store that refuses stops no cancel: the agents then take it for an interruption, and the report says `cancel`.
+    """
+    with suppress(AwsError):
+        pieces.put(CANCEL_FILE, b"")
 
 
 def read(pieces: Pieces, name: str, offset: int, most: int) -> Chunk | None:

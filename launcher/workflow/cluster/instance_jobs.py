@@ -227,6 +227,8 @@ class InstanceJobs:
         """
 
         def stop() -> bool:
+            if not only_pending:
+                journal.mark_cancelled(self.job_files)
             auto_scaling.stop(self.session, self.group)
             return True
 

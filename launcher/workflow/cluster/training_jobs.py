@@ -134,9 +134,15 @@ class TrainingJobs:
         Raises:
             UnreachableError: SageMaker does not answer.
         """
+
+        def stop() -> bool:
+            if not only_pending:
+                journal.mark_cancelled(self.job_files)
+            return training_jobs.stop(self.session, job.job)
+
         return stop_job(
             lambda: self.facts(job),
-            lambda: training_jobs.stop(self.session, job.job),
+            stop,
             only_pending=only_pending,
             sleep=self.sleep,
             clock=self.clock,

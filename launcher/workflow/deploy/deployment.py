@@ -131,10 +131,11 @@ def show_deployment(deployment: Deployment, description: Iterable[str], options:
     region = plan.place.region
     looked_at = account_shown(options, region)
     if looked_at is None:
-        for line in difference_lines(all_new(assembly, "a new sandbox is empty"), context, region, description):
+        empty = all_new(assembly, "a new sandbox is empty")
+        for line in difference_lines(empty, context, region, description, deployment.quoted):
             options.notify(line)
     else:
-        shown_only(assembly, Session(environment=looked_at, region=region), context, description, plan)
+        shown_only(assembly, Session(environment=looked_at, region=region), context, description, deployment.quoted)
     replace(deployment, context=replace(context, runner=RecordingRunner())).show()
 
 

@@ -273,7 +273,7 @@ def approved_deployment(
     place, plan = quoted.plan.place, quoted.plan
     with _deployment_lock(context, plan.cluster_name, place.region):
         session = Session(environment=context.environment, region=place.region)
-        for line in difference_lines(difference, context, place.region, description):
+        for line in difference_lines(difference, context, place.region, description, quoted):
             context.notify(line)
         refuse_update(difference, plan.cluster_name)
         stops = stops_fleet(difference, plan, session, context.notify)
@@ -300,20 +300,21 @@ def _deployment_lock(context: DeployContext, cluster: str, region: str) -> Itera
 
 
 def shown_only(
-    assembly: Assembly, session: Session, context: DeployContext, description: Iterable[str], plan: Plan
+    assembly: Assembly, session: Session, context: DeployContext, description: Iterable[str], quoted: Quote
 ) -> None:
     """The same difference for a dry run; if AWS cannot be called, everything is shown as new, with the reason.
 
     Raises:
         ImpossibleError: the deployment would be refused.
     """
+    plan = quoted.plan
     try:
         difference = difference_of(assembly, session, plan.place.target)
     except ImpossibleError:
         raise
     except SlipwayError as problem:
         difference = all_new(assembly, problem.message)
-    for line in difference_lines(difference, context, session.region, description):
+    for line in difference_lines(difference, context, session.region, description, quoted):
         context.notify(line)
     refuse_update(difference, plan.cluster_name)
     stops_fleet(difference, plan, session, context.notify)
@@ -344,9 +345,9 @@ def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]
 
 
 def difference_lines(
-    difference: Difference, context: DeployContext, region: str, description: Iterable[str]
+    difference: Difference, context: DeployContext, region: str, description: Iterable[str], quoted: Quote
 ) -> Iterator[str]:
-    """The difference in the plan's words, then for each stack, then in dollars per hour."""
+    """The difference in the plan's words, then for each stack, then in dollars per hour: of new stacks the quote's."""
     first, *more = description
     yield f"changes: {first}"
     yield from (f"  {line}" for line in more)
@@ -355,8 +356,10 @@ def difference_lines(
     if not difference.before:
         count = sum(len(change.resources) for change in difference.stacks)
         stacks_words = number_of(len(difference.stacks), "new stack")
-        after = hourly_rate(difference.after.values(), context.catalog, region)
-        yield f"  {number_of(count, 'resource')} in {stacks_words}; {after.sentence}"
+        after, usd = hourly_rate(difference.after.values(), context.catalog, region), quoted.running_usd_per_hour
+        whole = usd is not None and after.usd and after.scaled is None and not after.unknown
+        rate = f"${usd:,.2f} an hour while all nodes run" if whole else after.sentence
+        yield f"  {number_of(count, 'resource')} in {stacks_words}; {rate}"
         return
     for stack in difference.stacks:
         yield f"  {stack.name}: {_change_counts(stack)}"

@@ -13,11 +13,12 @@ from launcher.cdk.commands import Assembly
 from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
-from launcher.model.enums import Egress
+from launcher.model.enums import CheckpointMode, Egress
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.planning.nat import egress, interface_endpoints
 from launcher.records.quote_document import quote_document
@@ -167,6 +168,15 @@ def _subnet(plan: Plan, chosen: Egress | None) -> str:
     return f"a private subnet, {', '.join(services)} endpoints" if services else "a private subnet"
 
 
+def _checkpoint_place(request: PlanRequest) -> str:
+    policy = request.checkpoint
+    if policy.mode is CheckpointMode.NONE and request.workload.train is not None:
+        return "none are stored (checkpoint.mode is none)"
+    if policy.mode is CheckpointMode.OWN:
+        return f"stored by the trainer itself{f' in {policy.own_uri}' if policy.own_uri else ''}"
+    return policy.store_uri or f"the cluster's bucket, which slipway down {request.name} keeps"
+
+
 def plan_lines(plan: Plan) -> list[str]:
     """What a deployment creates, from the plan."""
     place, request = plan.place, plan.request
@@ -181,6 +191,5 @@ def plan_lines(plan: Plan) -> list[str]:
         lines.append("network: the service's own")
     else:
         lines.append(f"network {request.network.cidr}: {_subnet(plan, way)}, S3 endpoint")
-    location = request.checkpoint.store_uri or f"the cluster's bucket, which slipway down {request.name} keeps"
-    lines.append(f"checkpoints: {location}")
+    lines.append(f"checkpoints: {_checkpoint_place(request)}")
     return lines

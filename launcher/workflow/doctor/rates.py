@@ -24,6 +24,8 @@ Resources = Mapping[str, Any]
 ADDRESS = "vpc.public-ipv4"
 PAID = {"AWS::EC2::NatGateway": "vpc.nat-gateway", "AWS::EC2::EIP": ADDRESS, "AWS::EKS::Cluster": "eks.cluster"}
 """Resources that are billed by the hour independent of use, and the name of their price."""
+UNCOUNTED = "volumes, logs and alarms"
+"""What is not in the rate of stacks: the quote's lines have it."""
 RATE = "USD_PER_NODE_HOUR"
 """The rate variable of the guard's function (infra/parts/guard_function.py)."""
 
@@ -50,7 +52,7 @@ class HourlyRate:
         if not self.usd and not self.unknown:
             return "nothing in these stacks is billed by the hour"
         if self.scaled is None:
-            return f"{self.text} an hour while all nodes run"
+            return f"{self.text} an hour while all nodes run, without {UNCOUNTED}"
         first, most = self.scaled
         instances = f"{first} of at most {most}" if most > first else number_of(first, "instance")
         return f"{self.text} an hour with {instances}"

@@ -156,6 +156,8 @@ class RemoteWatch:
     stop_reason: str = ""
     released_at: float | None = None
     waiting: Stage | None = None
+    # Reasons of waiting that were shown since the job last left the queue: EC2 names another zone at each try.
+    shown_reasons: set[str] = field(default_factory=set)
     taken_back: str = ""
 
     def __post_init__(self) -> None:
@@ -200,9 +202,10 @@ class RemoteWatch:
         return self.mirror.job
 
     def _take_in(self, facts: JobFacts | None, now: float) -> None:
-        before, self.facts = self.facts, facts
+        self.facts = facts
         if facts is None or facts.state is not JobState.PENDING:
             self.close()
+            self.shown_reasons.clear()
         self._refuse_if_taken_back()
         if facts is None:
             # Slurm forgets a job minutes after its end; the agent's own record stays.
@@ -224,7 +227,8 @@ class RemoteWatch:
         if facts.state is not JobState.PENDING:
             return
         self._check_guard_stop(now)
-        if before is None or (before.state, before.reason) != (facts.state, facts.reason):
+        if facts.reason not in self.shown_reasons:
+            self.shown_reasons.add(facts.reason)
             self._waits(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
         if not self._has_run():
             self._wait_for_capacity(facts, now)

@@ -166,17 +166,18 @@ def test_mark_beyond_the_file_is_ignored(tmp_path, mark):
 
 
 @pytest.mark.parametrize(
-    "number, grace_s, expected",
+    "number, grace_s, cancelled, expected",
     [
-        (signal.SIGTERM, 30.0, ("pod-end", 30.0, "spot-interruption")),
-        (signal.SIGTERM, None, ("cancel", None, "cancel")),
-        (signal.SIGUSR2, 30.0, ("node-lost", 30.0, "node-lost")),
+        (signal.SIGTERM, 30.0, False, ("pod-end", 30.0, "spot-interruption")),
+        (signal.SIGTERM, 30.0, True, ("cancel", 30.0, "cancel")),
+        (signal.SIGTERM, None, False, ("cancel", None, "cancel")),
+        (signal.SIGUSR2, 30.0, True, ("node-lost", 30.0, "node-lost")),
     ],
 )
-def test_signal_is_notice_with_the_cause_of_the_end(number, grace_s, expected):
+def test_signal_is_notice_with_the_cause_of_the_end(number, grace_s, cancelled, expected):
     before = {each: signal.getsignal(each) for each in SIGNALS}
     try:
-        notices = Notices(pod_grace_s=grace_s)
+        notices = Notices(pod_grace_s=grace_s, pod_cancelled=lambda: cancelled)
         notices.listen()
         os.kill(os.getpid(), number)
         notice = notices.next(wait_s=1.0)

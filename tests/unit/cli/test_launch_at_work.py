@@ -55,6 +55,15 @@ def test_status_during_sandbox_launch_shows_step_and_process(working_run, slipwa
     assert "over" not in status_text
 
 
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_launch_before_its_job_starts_names_no_sandbox(working_run, slipway, command):
+    (working_run.path / "job" / "events.jsonl").unlink()
+    text = " ".join(slipway(command, "tiny")[1].split())
+    assert "its job has not started" in text
+    assert "sandbox of its launch" not in text
+    assert "own sandbox" not in text
+
+
 def test_status_during_deployment_is_running(working_run, slipway):
     state(working_run, command="launch")
     (working_run.path / "job" / "events.jsonl").unlink()

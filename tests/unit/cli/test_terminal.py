@@ -74,7 +74,7 @@ def test_launch_question_fits_25_lines(plan_folder, warm_app):
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 25
-    for word in ("Total", "off: ", "$55.04/h", "more: -v"):
+    for word in ("Total", "off: ", "$55.07/h", "more: -v"):
         assert word in before
     assert "assumptions" not in before
 

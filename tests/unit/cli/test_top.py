@@ -61,7 +61,7 @@ def test_top_screen_fits_width_and_names_unknown_nodes(width):
     lines = page(NOW, width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    assert "loss 2.500 · 1.25 s a step · $80.00 an hour" in text
+    assert "loss 2.500 · 1.25 s a step · nodes $80.00 an hour" in text
     assert "98 %" in text
     assert "40.00" in text
     assert lines[-1].strip() == "– chips not known: nvidia-smi: not found"

@@ -302,7 +302,7 @@ def test_guard_pays_one_s3_listing_per_call(priced):
 
 
 def test_each_node_of_a_job_writes_12_heartbeats_an_hour(priced):
-    one, two = (lines(priced({"target": {"nodes": nodes}}))["signs of life of the job"] for nodes in (1, 2))
+    one, two = (lines(priced({"target": {"nodes": nodes}}))["heartbeats of the job"] for nodes in (1, 2))
     assert one.unit == "1000 requests"
     assert one.usd < Decimal("0.01")
     assert two.quantity > one.quantity

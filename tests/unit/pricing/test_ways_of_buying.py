@@ -232,7 +232,7 @@ def test_existing_cluster_is_not_billed_again(priced):
     new, old = priced().quote(1), priced({"target": {"cluster": "team"}}).quote(1)
     names = {component.name for component in new.components} - {component.name for component in old.components}
     watch = {"7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"}
-    watch |= {"S3 listings of the guard", "signs of life of the job"}
+    watch |= {"S3 listings of the guard", "heartbeats of the job"}
     assert names == watch | {"head node m6i.large", "NAT gateway", "NAT data", "public IPv4 address of the NAT"}
     rest = [
         sum(component.usd for component in quote.components if component.group != "compute") for quote in (old, new)

@@ -39,6 +39,7 @@ ORDER = (
 TOOLS = "an sbatch script, a SkyPilot or dstack task, a ParallelCluster configuration, a torchx component"
 SKY = {"resources", "num_nodes", "run", "setup", "envs", "file_mounts", "workdir"}
 SKY |= {"name", "secrets", "volumes", "service", "config", "experimental", "pool", "api_server"}
+SKY |= {"inputs", "outputs", "event_callback", "file_mounts_mapping", "volume_mounts", "api_server_access"}
 """Keys of a SkyPilot task: a file with others is another tool's."""
 
 
@@ -140,7 +141,9 @@ def _complete(imported: Imported, path: Path) -> None:
     command = imported.get("run.command")
     if not imported.get("name"):
         words = [command] if isinstance(command, str) else command
-        imported.put("name", name_of(words) if words else plain_name(path.stem))
+        # A script of several lines may begin with anything, as `if` or `conda`: its programs name no job.
+        named = isinstance(command, list) or "\n" not in str(command) or re.search(r"\.(?:py|sh)\b|\s-m\s", command)
+        imported.put("name", name_of(words) if words and named else plain_name(path.stem))
     if command is None:
         return
     if imported.get("target.instance_type") is None and not any(

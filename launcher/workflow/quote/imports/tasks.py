@@ -8,13 +8,11 @@ from launcher.catalog.load import Catalog
 from launcher.workflow.quote.imports.imported import Imported, accelerator_named, by_accelerator, hours_of
 
 SKY_LOST = {
-    "file_mounts": "run.data downloads folders of S3, run.workdir uploads the job's folder",
     "volumes": "run.volumes mounts claims of a cluster (kind eks)",
     "service": "this is a training plan: slipway init --serve writes one for an endpoint",
-    "secrets": "run.secrets takes the ARN of a secret for each variable",
     "pool": "a plan has one job: launch it once for each worker, with --env",
 }
-SKY_READ = {"name", "num_nodes", "resources", "envs", "workdir", "setup", "run"}
+SKY_READ = {"name", "num_nodes", "resources", "envs", "workdir", "setup", "run", "file_mounts", "secrets"}
 RESOURCES_LOST = {
     "disk_size": "Slipway sizes the disks by the type",
     "disk_tier": "Slipway sizes the disks by the type",
@@ -23,6 +21,7 @@ RESOURCES_LOST = {
     "memory": "target.instance_type has it",
     "any_of": "target.instance_type takes a list of candidates",
     "ordered": "target.instance_type takes a list of candidates",
+    "max_hourly_cost": "budget.max_usd_per_hour limits what a launch may cost",
     "autostop": "guardrails.idle_minutes stops idle nodes",
     "job_recovery": "Slipway resumes a job after every loss: run.retries",
     "labels": "tags",
@@ -58,10 +57,20 @@ def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
     resources = task.get("resources") if isinstance(task.get("resources"), Mapping) else {}
     _sky_resources(imported, resources or {}, catalog)
     _environment(imported, {**_table(task.get("envs"))})
-    if task.get("workdir"):
+    if isinstance(task.get("workdir"), Mapping):
+        imported.lose(
+            f"workdir {task['workdir'].get('url')}", "clone the repository, and set run.workdir to its folder"
+        )
+    elif task.get("workdir"):
         imported.put("run.workdir", task["workdir"])
+    if secrets := _table(task.get("secrets")):
+        imported.lose(f"secrets {', '.join(secrets)}", "run.secrets takes the ARN of a secret for each variable")
+    _file_mounts(imported, _table(task.get("file_mounts")))
     if task.get("setup"):
         imported.put("run.setup", [line for line in str(task["setup"]).splitlines() if line.strip()])
+        folder = any(re.match(r"\s*(?:cd|pushd)\s", line) for line in str(task["setup"]).splitlines())
+        if folder and task.get("run"):
+            imported.lose("cd in setup", "run.setup and the command share a shell: the command begins in that folder")
     command = str(task.get("run") or "").strip()
     if command:
         imported.put("run.command", command)
@@ -73,6 +82,26 @@ def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
     return imported
 
 
+def _file_mounts(imported: Imported, mounts: Mapping[str, Any]) -> None:
+    """Folders of S3 that are copied become `run.data`; other mounts are named."""
+    data = []
+    for path, source in mounts.items():
+        settings = source if isinstance(source, Mapping) else {"source": source, "mode": "COPY"}
+        uri, mode = str(settings.get("source") or settings.get("name") or ""), str(settings.get("mode") or "MOUNT")
+        if uri.startswith("s3://") and path.startswith("/") and mode.upper() == "COPY":
+            data.append({"uri": uri, "path": path})
+            continue
+        if isinstance(source, Mapping) and mode.upper() != "COPY":
+            why = "checkpoints and run.outputs are stored in S3, run.data downloads a folder; nothing is mounted"
+        elif "://" in uri:
+            why = "run.data downloads folders of S3"
+        else:
+            why = "run.workdir uploads the job's folder: put it there"
+        imported.lose(f"file_mounts {path} ({uri}{'' if mode == 'COPY' else f', {mode}'})", why)
+    if data:
+        imported.put("run.data", data)
+
+
 def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
     infra = [part for part in str(resources.get("infra") or "").split("/") if part]
     cloud = str(resources.get("cloud") or (infra[0] if infra else "aws")).lower()
@@ -80,6 +109,8 @@ def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Ca
         imported.lose(f"zone {infra[2]}", RESOURCES_LOST["zone"])
     if cloud != "aws":
         imported.lose(f"cloud {cloud}", "Slipway deploys on AWS")
+        if place := resources.get("region") or "/".join(infra[1:]):
+            imported.lose(f"region {place}", f"it is one of {cloud}: set target.region")
     elif region := resources.get("region") or (infra[1] if len(infra) > 1 and infra[1] != "*" else None):
         imported.put("target.region", region)
     if resources.get("instance_type"):

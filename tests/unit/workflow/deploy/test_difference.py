@@ -26,6 +26,7 @@ from launcher.records.run_folder import undone_if_declined
 from launcher.workflow.deploy.deployment import show_deployment
 from launcher.workflow.deploy.difference import (
     Difference,
+    all_new,
     approved_deployment,
     compare_assembly,
     difference_lines,
@@ -35,10 +36,11 @@ from launcher.workflow.deploy.difference import (
 )
 from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
-from launcher.workflow.doctor.rates import hourly_rate
+from launcher.workflow.doctor.rates import UNCOUNTED, hourly_rate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.emulators import aws_account
+from tests.plans import EXAMPLES, NOW
 
 GOLDEN = Path(__file__).parents[3] / "golden/infra"
 REGION = "us-east-2"
@@ -52,6 +54,7 @@ workload: {train: {model: {params_b: 0.1}, hours: 1}}
 target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 1, region: us-east-2}
 purchase: {option: on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}
 """
+QUOTED = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
 
 
 @pytest.fixture
@@ -114,7 +117,7 @@ def test_difference_of_an_update_lists_replacements_first_with_counts(account, a
     template = topics(TopicName="other")
     template["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
     difference = difference_of(assembly(tmp_path / "cdk.out", training=template), account_session)
-    lines = [line.strip() for line in difference_lines(difference, context(account, []), REGION, ["in words"])]
+    lines = [line.strip() for line in difference_lines(difference, context(account, []), REGION, ["in words"], QUOTED)]
     assert lines[:2] == ["changes: in words", "slipway-team-training: 1 new, 1 replaced"]
     assert lines[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
     assert lines[3].split() == ["new", "AWS::SNS::Topic", "More"]
@@ -153,9 +156,12 @@ def test_hourly_price_before_and_after_is_stated(account, account_session, tmp_p
     new_assembly = assembly(tmp_path / "cdk.out", training=stack(4))
     before = {"slipway-team-training": stack(1)}
     comparison = compare_assembly(new_assembly, dict.fromkeys(before), before)
-    lines = [line.strip() for line in difference_lines(comparison, context(account, []), REGION, ["in words"])]
-    assert lines[-2] == f"${four.usd:,.2f} an hour while all nodes run; before: ${one.usd:,.2f}"
+    lines = [line.strip() for line in difference_lines(comparison, context(account, []), REGION, ["in words"], QUOTED)]
+    assert lines[-2] == f"${four.usd:,.2f} an hour while all nodes run, without {UNCOUNTED}; before: ${one.usd:,.2f}"
     assert lines[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
+    new = difference_lines(all_new(new_assembly, "no account"), context(account, []), REGION, ["in words"], QUOTED)
+    nodes, stays = QUOTED.usd_per_hour, QUOTED.left_up_usd_per_hour
+    assert [*new][-1].endswith(f"in 1 new stack; ${nodes + stays:,.2f} an hour while all nodes run")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +303,7 @@ def test_dry_run_without_credentials_reports_the_unread_account(account, tmp_pat
         Session(environment=account.environment, region=REGION),
         context(account, messages),
         ["in words"],
-        first_quote.plan,
+        first_quote,
     )
     assert any("Slipway cannot read what exists in AWS" in line for line in messages)
     assert "  1 resource in 1 new stack; nothing in these stacks is billed by the hour" in messages

@@ -303,7 +303,8 @@ def test_skypilot_task_becomes_plan_with_losses(tmp_path):
     assert (request.run.workdir, request.run.env) == ("src", {"MODEL": "llama"})
     assert request.run.setup == ("pip install -r requirements.txt",)
     lost = "\n".join(imported.lost)
-    for word in ("file_mounts", "disk_size", "HF_TOKEN", "SKYPILOT_NUM_NODES is SLIPWAY_NODES"):
+    assert [(source.uri, source.path) for source in request.run.data] == [("s3://corpus/tokens", "/data")]
+    for word in ("disk_size", "HF_TOKEN", "SKYPILOT_NUM_NODES is SLIPWAY_NODES"):
         assert word in lost
 
 
@@ -502,7 +503,11 @@ def ddp(script: str, j: str = "2x8") -> specs.AppDef:
 
 def test_queues_of_a_template_and_a_second_file_system_are_named(tmp_path):
     text = PCLUSTER.replace("p4d.24xlarge", "$INSTANCE")
-    assert "queues cpu, gpu" in "\n".join(read(tmp_path, "config.yaml", text)[0].lost)
+    imported, request = read(tmp_path, "config.yaml", text)
+    assert "InstanceType $INSTANCE: another program fills it in" in "\n".join(imported.lost)
+    assert "queues cpu:" in "\n".join(imported.lost)
+    assert (request.target.instance_type, request.target.nodes.maximum) == (None, 4)
+    assert [option.value for option in request.purchase.option] == ["spot"]
     again = "  - {Name: two, StorageType: FsxLustre, FsxLustreSettings: {StorageCapacity: 1200}}\n"
     imported, request = read(tmp_path, "config.yaml", PCLUSTER.replace("SharedStorage:\n", "SharedStorage:\n" + again))
     assert request.storage.lustre_gib == 1200
@@ -526,3 +531,64 @@ def test_other_deployment_of_a_lustre_file_system_is_named(tmp_path):
 def test_skypilot_variables_of_the_setup_are_named(tmp_path):
     text = "setup: echo $SKYPILOT_NODE_RANK\nrun: python x.py\n"
     assert "SKYPILOT_ variables" in "\n".join(read(tmp_path, "task.yaml", text)[0].lost)
+
+
+@pytest.mark.parametrize(
+    "written,placed,lost",
+    [
+        ("PlacementGroup: {Enabled: true}", True, ""),
+        ("PlacementGroup: {Enabled: false}", False, ""),
+        ("PlacementGroup: {Enabled: true, Name: ours}", True, "PlacementGroup.Name: Slipway makes the group"),
+        ("AssignPublicIp: false", None, "queue gpu: Networking.AssignPublicIp"),
+    ],
+)
+def test_placement_group_of_a_parallelcluster_queue_is_taken_over(tmp_path, written, placed, lost):
+    imported, request = read(tmp_path, "c.yaml", PCLUSTER.replace("PlacementGroup: {Enabled: true}", written))
+    assert request.target.placement_group is placed
+    assert lost in "\n".join(imported.lost)
+
+
+def test_efa_counts_and_capacity_of_a_parallelcluster_template_are_named(tmp_path):
+    text = PCLUSTER.replace("Efa: {Enabled: true}", "Efa: {Enabled: false, GdrSupport: true}")
+    text = text.replace("MaxCount: 4", "MaxCount: '${N}'").replace("CapacityType: SPOT", "CapacityType: '${BUY}'")
+    imported, request = read(tmp_path, "c.yaml", text)
+    lost = "\n".join(imported.lost)
+    for word in ("Efa.Enabled false", "Efa.GdrSupport", "MaxCount ${N}: another program", "CapacityType ${BUY}"):
+        assert word in lost
+    assert (request.target.nodes, request.purchase.option) == (None, None)
+
+
+def test_settings_of_head_node_logins_and_scheduling_are_named(tmp_path):
+    text = PCLUSTER.replace("Scheduler: slurm", "Scheduler: slurm\n  ScalingStrategy: all-or-nothing")
+    text += "LoginNodes: {Pools: [{Name: in, Count: '<count>', InstanceType: m5.large}]}\n"
+    text = text.replace("MountDir: /fsx", "MountDir: /scratch")
+    lost = "\n".join(read(tmp_path, "c.yaml", text)[0].lost)
+    named = ("Scheduling.ScalingStrategy", "LoginNodes in: InstanceType", "LoginNodes in: Count <count>")
+    for word in (*named, "HeadNode.Networking.SubnetId", "MountDir /scratch"):
+        assert word in lost
+
+
+@pytest.mark.parametrize(
+    "mount,lost",
+    [
+        ("/code: ./code", "file_mounts /code (./code): run.workdir"),
+        ("/out: {name: my-bucket, mode: MOUNT}", "file_mounts /out (my-bucket, MOUNT): checkpoints"),
+        ("/data: gs://bucket/x", "file_mounts /data (gs://bucket/x): run.data"),
+        ("~/data: s3://bucket/x", "file_mounts ~/data (s3://bucket/x): run.data"),
+    ],
+)
+def test_file_mounts_of_a_skypilot_task_are_named_one_by_one(tmp_path, mount, lost):
+    imported, request = read(
+        tmp_path, "t.yaml", f"file_mounts: {{'{mount.replace(': ', chr(39) + ': ', 1)}}}\nrun: x\n"
+    )
+    assert lost in "\n".join(imported.lost)
+    assert request.run.data == ()
+
+
+def test_task_of_a_script_without_a_program_file_has_the_name_of_its_file(tmp_path):
+    text = "secrets: {HF_TOKEN: null}\nsetup: |\n  cd src\n  make\nrun: |\n  if true; then\n    vllm serve x\n  fi\n"
+    imported, request = read(tmp_path, "kimi-k2.yaml", text)
+    assert request.name == "kimi-k2"
+    lost = "\n".join(imported.lost)
+    assert "secrets HF_TOKEN: run.secrets" in lost
+    assert "cd in setup" in lost

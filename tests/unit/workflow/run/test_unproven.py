@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.agent.checkpoint.recognition import pattern_fix
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import StoredCheckpoints
 from launcher.records.run_folder import RunFolder
@@ -16,13 +17,38 @@ from tests.plans import EXAMPLES, NOW
 from tests.unit.records.reports import FINISHED, REPORT
 
 
-@pytest.mark.parametrize("resumed,fix", [(100, "--fresh"), (0, "checkpoint.layout")], ids=["resumed", "from step 0"])
-def test_fix_of_uninterrupted_job_names_fresh_only_after_a_resume(tmp_path, resumed, fix):
+def launched(tmp_path, **stored):
+    """The error of a sandbox launch that succeeded before its interruption."""
     quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
     log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=True, not_played="the job ended earlier")
-    attempt = replace(FINISHED, resumed_from_step=resumed, last_step=None)
-    report = replace(REPORT, simulated=True, attempts=(attempt,), stored=StoredCheckpoints(count=0))
     options = LaunchOptions(root=tmp_path, sandbox=True, dry_run=False, notify=lambda _: None, progress=lambda _: None)
-    with pytest.raises(DeploymentFailedError, match="the job ended earlier") as raised:
-        refuse_unproven_run(log, report, options)
-    assert fix in raised.value.hint
+    with pytest.raises(DeploymentFailedError, match="interruption proved nothing") as raised:
+        refuse_unproven_run(log, replace(REPORT, simulated=True, **stored), options)
+    return {finding.code: finding for finding in raised.value.findings}
+
+
+@pytest.mark.parametrize("resumed,fix", [(100, "--fresh"), (0, "more steps")], ids=["resumed", "from step 0"])
+def test_fix_of_uninterrupted_job_names_fresh_only_after_a_resume(tmp_path, resumed, fix):
+    attempt = replace(FINISHED, resumed_from_step=resumed, last_step=None)
+    findings = launched(tmp_path, attempts=(attempt,), stored=StoredCheckpoints(count=0))
+    assert findings["not-interrupted"].message == "the interruption was not simulated: the job ended earlier"
+    assert fix in findings["not-interrupted"].hint
+
+
+@pytest.mark.parametrize("stored", [None, StoredCheckpoints(count=2)], ids=["mode none", "stored"])
+def test_job_that_ended_before_its_interruption_has_no_fix_for_checkpoints(tmp_path, stored):
+    findings = launched(tmp_path, stored=stored)
+    assert findings.keys() == {"not-interrupted"}
+    assert "--interrupt-after" in findings["not-interrupted"].hint
+    assert "checkpoint" not in findings["not-interrupted"].hint
+
+
+def test_unrecognised_checkpoints_have_the_pattern_as_their_fix(tmp_path):
+    trouble = f"checkpoints-not-recognised: no file is recognised: a_5.npz{pattern_fix(['a_5.npz'])}"
+    attempts = (replace(FINISHED, resumed_from_step=0),)
+    findings = launched(tmp_path, attempts=attempts, stored=StoredCheckpoints(count=0, troubles=(trouble,)))
+    assert list(findings) == ["not-interrupted", "no-checkpoint", "checkpoints-not-recognised"]
+    assert findings["no-checkpoint"].message == "the job stored no checkpoint: an interruption would lose all its work"
+    unrecognised = findings["checkpoints-not-recognised"]
+    assert unrecognised.message == "no file is recognised: a_5.npz"
+    assert unrecognised.hint == "if these files are checkpoints, write checkpoint: {pattern: 'a_(\\d+)\\.npz'}"

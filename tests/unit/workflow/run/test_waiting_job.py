@@ -68,3 +68,13 @@ def test_job_starting_during_cancellation_ends_without_error(watch_of):
     watch = watch_of(Scheduler(pending("no capacity: too few free GPUs"), pending(), None, events=STARTED))
     assert not watch.ended()
     assert watch.ended()
+
+
+def test_reason_of_waiting_is_shown_once_though_ec2_names_zones_in_turn(watch_of):
+    zones = [pending(f"0 of 1 instances run: no capacity in {zone}") for zone in ("a", "b", "a", "b", "a")]
+    watch, lines = watch_of(Scheduler(*zones)), []
+    watch.notify, watch.give_up = lines.append, lambda: False
+    for _ in zones:
+        assert not watch.ended()
+    watch.close()
+    assert lines == [f"job train waits (0 of 1 instances run: no capacity in {zone})" for zone in ("a", "b")]
