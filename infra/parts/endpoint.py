@@ -58,13 +58,14 @@ class SageMakerEndpoint(Construct):
         self._endpoint, self._role, self._kms_key_arn = endpoint, role, kms_key_arn
         self.model = self._model()
         components, network = endpoint.mode is EndpointMode.COMPONENTS, self._network()
+        # With components the configuration has the role, the network and the isolation of all containers (API
+        # reference, CreateEndpointConfig); traffic encryption between containers is a setting of training jobs only.
         self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
             production_variants=[self._shared_variant() if components else self._variant()],
             execution_role_arn=role.role_arn if components else None,
             enable_network_isolation=endpoint.isolated if components else None,
-            # A component's network is that of its endpoint, another model's its own.
             vpc_config=sagemaker.CfnEndpointConfig.VpcConfigProperty(**network) if components and network else None,
             # Disks of the instance itself are encrypted by the hardware, and take no key.
             kms_key_id=kms_key_arn if endpoint.volume_gib is not None else None,
@@ -88,7 +89,7 @@ class SageMakerEndpoint(Construct):
     def _model(self) -> sagemaker.CfnModel:
         """The container with its model, as uncompressed files of an S3 folder: nothing is unpacked at the start."""
         decided, source = self._endpoint, None
-        shared, network = decided.mode is EndpointMode.COMPONENTS, self._network()
+        network = self._network()
         if decided.model_uri is not None:
             source = sagemaker.CfnModel.ModelDataSourceProperty(
                 s3_data_source=sagemaker.CfnModel.S3DataSourceProperty(
@@ -100,7 +101,10 @@ class SageMakerEndpoint(Construct):
             "Model",
             execution_role_arn=self._role.role_arn,
             enable_network_isolation=decided.isolated,
-            vpc_config=sagemaker.CfnModel.VpcConfigProperty(**network) if network and not shared else None,
+            # A component's model has the network of its configuration too, as AWS's SDK deploys one
+            # (sagemaker-python-sdk, model.py, _create_sagemaker_model; model_builder.py, _deploy_core_endpoint).
+            # Policies of organizations demand it of CreateModel.
+            vpc_config=sagemaker.CfnModel.VpcConfigProperty(**network) if network else None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
                 image=decided.image, environment=dict(decided.environment), model_data_source=source
             ),

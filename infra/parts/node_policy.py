@@ -248,15 +248,28 @@ def _reach_statements(
             yield iam.PolicyStatement(sid=f"UseKeyOf{title}", actions=actions, resources=keys, conditions=conditions)
 
 
-def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:
+def _secret_statements(secrets: tuple[str, ...]) -> Iterator[iam.PolicyStatement]:
+    """Permissions to read secrets and parameters, and to decrypt them with keys of their own.
+
+    Each service decrypts with the reader's rights, and names what it decrypts in the encryption context (Secrets
+    Manager user guide, secret encryption and decryption; Systems Manager user guide, KMS encryption for SecureString
+    parameters).
+    """
     services = (
-        ("ReadSecrets", "secretsmanager", "secretsmanager:GetSecretValue"),
-        ("ReadParameters", "ssm", "ssm:GetParameter"),
+        ("Secrets", "secretsmanager", "secretsmanager:GetSecretValue", "SecretARN"),
+        ("Parameters", "ssm", "ssm:GetParameter", "PARAMETER_ARN"),
     )
-    statements = []
-    for sid, service, action in services:
-        references = [secret_reference(text) for text in secrets]
-        arns = sorted({reference.arn for reference in references if reference.service == service})
-        if arns:
-            statements.append(iam.PolicyStatement(sid=sid, actions=[action], resources=arns))
-    return statements
+    for title, service, action, key in services:
+        references = [reference for reference in map(secret_reference, secrets) if reference.service == service]
+        if references:
+            arns = sorted({reference.arn for reference in references})
+            yield iam.PolicyStatement(sid=f"Read{title}", actions=[action], resources=arns)
+            yield iam.PolicyStatement(
+                sid=f"UseKeysOf{title}",
+                actions=["kms:Decrypt"],
+                resources=sorted({reference.keys_arn for reference in references}),
+                conditions={
+                    "StringLike": {"kms:ViaService": f"{service}.*"},
+                    "StringEquals": {f"kms:EncryptionContext:{key}": arns},
+                },
+            )

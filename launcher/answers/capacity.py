@@ -7,6 +7,7 @@ from typing import Literal
 from launcher.answers import words
 from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
+from launcher.model.administrator import ADMINISTRATOR
 from launcher.model.capacity import BOUGHT, JudgedOffer, OfferKind
 from launcher.model.money import UsdRange
 from launcher.records.codec import Json, as_json
@@ -162,5 +163,5 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
 
 def _commands(shown: tuple[JudgedOffer, ...]) -> list[str]:
     bought = [(number, offer) for number, offer in enumerate(shown, start=1) if offer.offer.kind in BOUGHT]
-    lines = ["", "  to buy one (paid upfront, not refunded)"] if bought else []
+    lines = ["", f"  to buy one (paid upfront, not refunded), {ADMINISTRATOR}"] if bought else []
     return [*lines, *(f"    {number}: {offer.purchase_command}" for number, offer in bought)]

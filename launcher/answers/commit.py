@@ -7,6 +7,7 @@ from typing import Literal
 from launcher.answers import words
 from launcher.answers.lines import fold
 from launcher.answers.table import Column, dollars, render
+from launcher.model.administrator import ADMINISTRATOR
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
 from launcher.model.enums import Payment
 from launcher.model.finding import Finding
@@ -128,4 +129,4 @@ def _choice_lines(choice: CommitmentOption, width: int) -> list[str]:
     for marginal in choice.marginal:
         sign = "+" if marginal.value > 0 else ""
         lines.append(f"    at ${words.dollars(marginal.usd_per_hour)}: {sign}{marginal.value:.2f} an hour")
-    return [*lines, "", "  to buy it", f"    {choice.command}"]
+    return [*lines, "", f"  to buy it, {ADMINISTRATOR}", f"    {choice.command}"]

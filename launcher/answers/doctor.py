@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Literal
 
 from launcher.answers.lines import fold
+from launcher.model.administrator import REMARK
 from launcher.model.diagnosis import Check, Diagnosis, Outcome
 from launcher.records.codec import Json, as_json
 from launcher.records.document import fill_record, json_object
@@ -11,10 +12,8 @@ from launcher.records.document import fill_record, json_object
 SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome.ADVICE: "!"}
 OUTCOME_TEXTS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
 
-PROGRAMS = ("aws", "cdk", "pip")
+PROGRAMS = ("aws", "cdk", "kept=$(aws", "pip", "slipway")
 """First words of a fix that is a command; every other fix is a sentence or a line of a plan file."""
-REMARK = "   ("
-"""The separator between a command and the remark on it, which ends with a bracket."""
 
 
 @json_object

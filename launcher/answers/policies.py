@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from launcher.model.administrator import ADMINISTRATOR
 from launcher.model.request import DEFAULT_QUALIFIER
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
@@ -18,7 +19,7 @@ def policies_lines(policies: AccountPolicies, folder: Path) -> list[str]:
         "",
     ]
     lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.description}" for policy in policies.every]
-    return [*lines, "", "  commands, for an administrator of the account:", "", *commands(policies, folder)]
+    return [*lines, "", f"  commands, {ADMINISTRATOR}:", "", *commands(policies, folder)]
 
 
 def commands(policies: AccountPolicies, folder: Path) -> list[str]:
@@ -48,7 +49,8 @@ def policies_next(policies: AccountPolicies) -> list[str]:
         *arns,
         "  a policy that exists gets the new text (IAM keeps 5 versions): buckets,",
         "  secrets and roles that only another plan names leave it. --bucket,",
-        "  --data-bucket, --secret and --hyperpod name those of others",
+        "  --data-bucket, --secret and --hyperpod name those of others; --export",
+        "  names the billing export that report --billed reads",
         *_bootstrap_lines(policies.account.qualifier),
     ]
     named = policies.account.boundary_arn

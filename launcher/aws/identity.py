@@ -123,5 +123,12 @@ def _decision(raw: Mapping[str, Any]) -> Decision:
         allowed=raw["EvalDecision"] == "allowed",
         by_organization=organization.get("AllowedByOrganizations") is False,
         by_boundary=boundary.get("AllowedByPermissionsBoundary") is False,
-        missing=tuple(raw.get("MissingContextValues", ())),
+        # Where a request names resources, IAM lists the lacking keys by resource (IAM API reference, EvaluationResult).
+        missing=tuple(
+            dict.fromkeys(
+                key
+                for part in (raw, *raw.get("ResourceSpecificResults", ()))
+                for key in part.get("MissingContextValues", ())
+            )
+        ),
     )

@@ -25,6 +25,10 @@ Secrets = Annotated[
 ]
 
 
+Exports = Annotated[
+    list[str] | None,
+    typer.Option("--export", metavar="PLACE", help="Billing export, s3://, that report --billed reads."),
+]
 HyperPods = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,6 +36,8 @@ HyperPods = Annotated[
     ),
 ]
 _HYPERPOD = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:cluster/[a-z0-9]+")
+
+_S3_PLACE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?]*)?")
 
 BootstrapRegion = Annotated[
     str,
@@ -74,6 +80,7 @@ def policies(
     data_bucket: DataBuckets = None,
     bucket: JobBuckets = None,
     secret: Secrets = None,
+    export: Exports = None,
     hyperpod: HyperPods = None,
     as_json: options.Json = False,
 ) -> None:
@@ -82,7 +89,7 @@ def policies(
     from launcher.answers.policies import document, policies_lines, policies_next
     from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 
-    _refuse_malformed(account, hyperpod or [])
+    _refuse_malformed(account, hyperpod or [], export or [])
     request = PolicyRequest(
         account=account,
         region=region,
@@ -91,6 +98,7 @@ def policies(
         buckets=tuple(data_bucket or ()),
         job_buckets=tuple(bucket or ()),
         secrets=tuple(secret or ()),
+        exports=tuple(export or ()),
         hyperpods=tuple(hyperpod or ()),
     )
     rendered = policies_of(request, None if file is None else plan_file.load(file))
@@ -113,7 +121,11 @@ def _write(folder: Path, policies: "AccountPolicies") -> None:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
 
 
-def _refuse_malformed(account: str, hyperpods: list[str]) -> None:
+def _refuse_malformed(account: str, hyperpods: list[str], exports: list[str]) -> None:
+    for place in exports:
+        if not _S3_PLACE.fullmatch(place):
+            hint = "a file or folder on this computer needs no policy; in S3: --export s3://BUCKET/PREFIX"
+            raise UnreadableInputError(f"--export: expected a place in S3, got {place}", hint=hint)
     for arn in hyperpods:
         if not _HYPERPOD.fullmatch(arn):
             hint = "the output ClusterArn of the cluster's stack: arn:aws:sagemaker:REGION:ACCOUNT:cluster/ID"

@@ -34,6 +34,12 @@ class SecretReference:
     stage: str = ""
     version: str = ""
 
+    @property
+    def keys_arn(self) -> str:
+        """Every KMS key of its account and region: the reference does not name the key that encrypts the value."""
+        arn, partition, _, region, account, *_ = self.arn.split(":")
+        return f"{arn}:{partition}:kms:{region}:{account}:key/*"
+
 
 def secret_reference(text: str) -> SecretReference:
     """The reference that a text is.

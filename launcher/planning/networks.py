@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
+from launcher.model.administrator import by_administrator
 from launcher.model.eks import UNSUPPORTED_ZONES
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error, warning
@@ -130,7 +131,8 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
         message = f"{facts.id} gives its instances public addresses, and nodes need none: they reach out through NAT"
         if catalog.instance_types[place.instance_type].network_cards > 1:
             message = f"{facts.id} gives its instances public addresses, which AWS refuses for several network cards"
-        hint = "a private subnet with a NAT gateway, or aws ec2 modify-subnet-attribute --no-map-public-ip-on-launch"
+        command = f"aws ec2 modify-subnet-attribute --subnet-id {facts.id} --no-map-public-ip-on-launch"
+        hint = f"a private subnet with a NAT gateway, or {by_administrator(command)}"
         yield error("public-subnet", "network.subnet_ids", message, hint)
     yield from too_few_addresses(request, place, catalog.instance_types, subnet=facts.id, have=facts.free_addresses)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from launcher.catalog.quotas import QuotaName, quota_of
+from launcher.model.administrator import by_administrator
 from launcher.model.enums import Egress, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.hyperpod import ml_name
@@ -94,7 +95,8 @@ def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota], region: str) -> 
             )
             hint = "slipway doctor FILE reads the account's value, and prints the request for more"
             if need.code:
-                hint = f"if the account has no more: {increase_command(region, need.service, need.code, need.amount)}"
+                command = increase_command(region, need.service, need.code, need.amount)
+                hint = f"if the account has no more: {by_administrator(command)}"
             yield warning(DEFAULT_QUOTA, "target.nodes", message, hint)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.registry import missing_types, regions_with
+from launcher.model.administrator import by_administrator
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -44,7 +45,7 @@ def budget_findings(request: PlanRequest, region: str) -> Iterator[Finding]:
             f" ${request.budget.max_usd:f}"
         )
         hint = (
-            "the gate, the guard's estimate of the spend and its alarm stay; to add a budget by hand: aws budgets"
-            " create-budget, with the tag slipway:cluster"
+            "the gate, the guard's estimate of the spend and its alarm stay; to add a budget for the tag"
+            f" slipway:cluster by hand: {by_administrator('aws budgets create-budget')}"
         )
         yield warning("budget-not-in-region", "budget.max_usd", message, hint)

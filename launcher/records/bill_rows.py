@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 
 from launcher.agent import safe_json
 from launcher.catalog.billed import service_code
+from launcher.model.administrator import by_administrator
 from launcher.model.bill import BilledRow, ChargeKind, Period
 from launcher.model.errors import UnreadableInputError
 
@@ -83,7 +84,7 @@ class RowReader:
             if missing:
                 raise UnreadableInputError(
                     f"{name} is not an export of CUR 2.0 or FOCUS: it has no column {', '.join(missing)}",
-                    hint="an export with all columns: aws bcm-data-exports create-export",
+                    hint=f"an export with all columns: {by_administrator('aws bcm-data-exports create-export')}",
                 )
             yield from self._of(table, header, take, name)
         except (csv.Error, UnicodeDecodeError) as problem:

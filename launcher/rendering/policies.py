@@ -56,12 +56,16 @@ class Account:
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resources(self, facts: StatementFacts) -> list[str]:
-        """The resources of a statement as ARNs: placeholders filled in, and each list replaced by its ARNs."""
+        """The resources of a statement as ARNs."""
+        return self.filled_in(facts.resources)
+
+    def filled_in(self, values: Iterable[str]) -> list[str]:
+        """Resources or values of a condition: placeholders filled in, and each list replaced by its ARNs."""
         arns: list[str] = []
-        for resource in facts.resources:
-            named = _LIST.fullmatch(resource)
+        for value in values:
+            named = _LIST.fullmatch(value)
             if named is None:
-                arns.append(_fill_in(resource, self))
+                arns.append(_fill_in(value, self))
             elif named[1] in _OF_BUCKETS:
                 arns += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
             else:
@@ -167,7 +171,7 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
 def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
     """One statement, with its placeholders filled in."""
     conditions: dict[str, dict[str, Any]] = {
-        operator: {key: [_fill_in(value, account) for value in values] for key, values in keys.items()}
+        operator: {key: account.filled_in(values) for key, values in keys.items()}
         for operator, keys in facts.conditions.items()
     }
     boundary = account.boundary_arn or (account.policy_arn(BOUNDARY) if policy == BOUNDARY else None)

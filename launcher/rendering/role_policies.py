@@ -1,7 +1,8 @@
 """The permissions of a role that a plan names: for the doctor, and as a policy document."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from launcher.catalog.permissions import Permissions
 from launcher.model.kubernetes import ACCOUNT_KEY
@@ -24,11 +25,9 @@ from launcher.rendering.policies import (
     STORE,
     Account,
     RenderedPolicy,
-    allowed_actions,
-    policy_statement,
     render_policy,
     rendered_policy,
-    sorted_actions,
+    rendered_statements,
 )
 
 _SECRETS = {"secrets": "secretsmanager", "parameters": "ssm"}
@@ -74,6 +73,12 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
         "nodes": (request.security.roles.nodes or cluster_roles,),
         **{
             name: tuple(sorted({reference.arn for reference in references if reference.service == service}))
+            for name, service in _SECRETS.items()
+        },
+        **{
+            f"{name.removesuffix('s')}keys": tuple(
+                sorted({reference.keys_arn for reference in references if reference.service == service})
+            )
             for name, service in _SECRETS.items()
         },
     }
@@ -127,24 +132,17 @@ def _places(account: Account, uri: str) -> tuple[tuple[str, ...], tuple[str, ...
     return (arn,), (f"{arn}/{folder}/*" if folder else f"{arn}/*",)
 
 
-def needed_actions(
+def role_statements(
     permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account
-) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The actions that a role must allow, statement by statement, with their resources."""
+) -> list[dict[str, Any]]:
+    """The statements that a role needs."""
     whole = account_of(request, account)
-    for part in needs(request, role):
-        yield from allowed_actions(permissions, part, whole)
+    return [statement for part in needs(request, role) for statement in rendered_statements(permissions, part, whole)]
 
 
 def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account) -> RenderedPolicy:
     """The policy of a role, for the role's owner to attach."""
-    whole = account_of(request, account)
-    statements = [
-        policy_statement(statement, actions, whole, facts.name)
-        for facts in map(permissions.policy, needs(request, role))
-        for statement, actions in sorted_actions(permissions, facts)
-        if whole.resources(statement)
-    ]
+    statements = role_statements(permissions, request, role, account)
     return rendered_policy(f"role_{role.use.key}", f"what role {role.name} needs as {role.path}", statements)
 
 

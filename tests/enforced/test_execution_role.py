@@ -94,5 +94,5 @@ def test_role_without_one_policy_fails_with_bootstrap_command_that_adds_it(attac
         attach(name for name in TARGET_POLICIES[kind] if name != lacking)
         check = examined(kind)
         assert check.result is Outcome.FAILED, lacking
-        assert f"it lacks {policy_name(lacking)};" in check.fix
+        assert f"the role lacks {policy_name(lacking)};" in check.fix
         assert all(f"policy/{policy_name(name)}" in check.fix for name in TARGET_POLICIES[kind])

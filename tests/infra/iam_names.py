@@ -74,6 +74,41 @@ PLAIN = {
 }
 
 
+_LOGS = "logs:{region}:{account}"
+CAUSED = {
+    "AWS::EKS::Cluster": (
+        (
+            "iam:CreateServiceLinkedRole",
+            "iam::{account}:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS",
+        ),
+    ),
+    "AWS::Logs::LogGroup": (("logs:PutRetentionPolicy", _LOGS + ":log-group:{name}"),),
+    "AWS::Logs::DeliverySource": (
+        ("logs:PutDeliverySource", _LOGS + ":delivery-source:{name}"),
+        ("pcs:AllowVendedLogDeliveryForResource", "pcs:{region}:{account}:cluster/pcs_sample"),
+    ),
+    "AWS::Logs::DeliveryDestination": (("logs:PutDeliveryDestination", _LOGS + ":delivery-destination:{name}"),),
+    "AWS::Logs::Delivery": (
+        ("logs:CreateDelivery", _LOGS + ":delivery:8131d980"),
+        ("logs:CreateDelivery", _LOGS + ":delivery-source:{source}"),
+        ("logs:CreateDelivery", _LOGS + ":delivery-destination:{source}"),
+        ("logs:GetDelivery", _LOGS + ":delivery:8131d980"),
+        *((f"logs:{call}", "*") for call in ("DescribeLogGroups", "DescribeResourcePolicies", "PutResourcePolicy")),
+    ),
+}
+"""Further requests with the deployer's rights: service-linked role of EKS, which writes the control plane's log (EKS
+user guide, "Using roles for Amazon EKS clusters"), and of log deliveries (CloudWatch Logs user guide, "Logs sent to
+CloudWatch Logs", V2 permissions)."""
+
+
+def _caused(kind, properties, name):
+    for action, form in CAUSED.get(kind, ()):
+        source = _text(properties.get("DeliverySourceName", ""))
+        arn = "*" if form == "*" else _arn(form.replace("{source}", source), name)
+        service = {"AWSServiceName": "eks.amazonaws.com"} if action == "iam:CreateServiceLinkedRole" else {}
+        yield action, arn, service
+
+
 def made(assembly):
     """The requests of an assembly's stacks."""
     calls = []
@@ -88,6 +123,12 @@ def made(assembly):
             elif kind in PLAIN:
                 action, form, key = PLAIN[kind]
                 calls.append((action, _arn(form, _named(properties, key) or f"{stack}-{logical_id}-x"), {}))
+            calls += _caused(
+                kind,
+                properties,
+                _named(properties, "LogGroupName" if kind == "AWS::Logs::LogGroup" else "Name")
+                or f"{stack}-{logical_id}-x",
+            )
     return calls
 
 

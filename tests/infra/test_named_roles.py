@@ -15,7 +15,7 @@ from launcher.model.named_role import named_roles
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import symbolic_names
 from launcher.rendering.policies import BOUNDARY, PERSON, TARGET_POLICIES, Account, execution_policies, render_policy
-from launcher.rendering.role_policies import needed_actions, render_role
+from launcher.rendering.role_policies import render_role
 from launcher.targets.parallelcluster.files import cluster_yaml
 from launcher.targets.registry import TARGETS
 from tests.checks import some
@@ -155,7 +155,7 @@ def required_actions(kind, key, **more):
     (role,) = (
         named_role for named_role in named_roles(plan_request, TARGETS[TargetKind(kind)]) if named_role.use.key == key
     )
-    return {action for action_set, _ in needed_actions(PERMISSIONS, plan_request, role, FREE) for action in action_set}
+    return actions(json.loads(render_role(PERMISSIONS, plan_request, role, FREE).text))
 
 
 def granted(assembly, prefix):

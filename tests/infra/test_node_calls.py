@@ -24,6 +24,7 @@ from tests.infra.role_policies import REGION, STORE, UUID, aws_managed, managed_
 SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:hf-token-AbCdEf"
 PARAMETER = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/team/token"
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+KEY_OF_VALUES = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/9876fedc-12ab-34cd-56ef-1234567890ab"
 IMAGE = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/mine:1"
 SERVICES = {"ec2.amazonaws.com", "pods.eks.amazonaws.com", "sagemaker.amazonaws.com"}
 AGENT = {"get_object", "list_objects_v2", "put_object", "put_object_tagging"}
@@ -92,8 +93,20 @@ def job_calls(store, plan):
         yield "s3:ListBucket", store, {"prefix": f"jobs/{key}"}
     yield "secretsmanager:GetSecretValue", SECRET, {}
     yield "ssm:GetParameter", PARAMETER, {}
+    yield from decryptions()
     for action in ("kms:Decrypt", "kms:GenerateDataKey"):
         yield action, KEY, VIA_S3
+
+
+def decryptions(secret=SECRET, parameter=PARAMETER, key=KEY_OF_VALUES):
+    """What Secrets Manager and Parameter Store do with the reader's rights for values with a key of their own."""
+    via = {"ViaService": f"secretsmanager.{REGION}.amazonaws.com", "EncryptionContext_SecretARN": secret}
+    yield "kms:Decrypt", key, via
+    yield (
+        "kms:Decrypt",
+        key,
+        {"ViaService": f"ssm.{REGION}.amazonaws.com", "EncryptionContext_PARAMETER_ARN": parameter},
+    )
 
 
 def boot_calls(store, plan):
@@ -187,7 +200,7 @@ def test_node_role_allows_every_node_call(nodes):
         text = json.dumps(documents).replace(f"${{{ACCOUNT_KEY}}}", plan.name)
         tag = {ACCOUNT_KEY.partition(":")[2].replace(":", "_"): plan.name}
         for action, arn, context in calls(kind, service, STORE, plan):
-            where = arn.replace(REGION, plan.place.region) if ":kms:" in arn else arn
+            where = arn.replace(REGION, plan.place.region) if arn == KEY else arn
             if not allows(json.loads(text), action, where, boundary=limit, **{**tag, **context}):
                 refused.append((service, action, where))
     assert refused == []
@@ -197,3 +210,10 @@ def test_every_target_kind_has_job_role(nodes):
     kind, plan, found, _ = nodes
     made = [call for service, _ in found for call in calls(kind, service, STORE, plan)]
     assert {"s3:PutObject", "secretsmanager:GetSecretValue", "kms:GenerateDataKey"} <= {action for action, _, _ in made}
+
+
+def test_node_role_decrypts_no_value_of_others_and_uses_no_key_directly(nodes):
+    _, _, found, _ = nodes
+    others = decryptions(secret=f"{SECRET}-2", parameter=f"{PARAMETER}/of/payroll")
+    for action, arn, context in [*others, ("kms:Decrypt", KEY_OF_VALUES, {})]:
+        assert not any(allows(documents, action, arn, **context) for _, documents in some(found)), context

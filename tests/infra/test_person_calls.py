@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import pytest
 
+from infra.stacks.pcs import LOG_TYPES
 from launcher import plan_file
 from launcher.aws import bootstrap
 from launcher.catalog.assets import root
+from launcher.model import administrator
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.request import OWN_QUALIFIER
@@ -86,6 +88,15 @@ PURCHASES = {
     *("savingsplans create-savings-plan", "savingsplans describe-savings-plans-offerings"),
 }
 """Printed commands that buy capacity or find an offering."""
+REMARKED_BY = {
+    "launcher/aws/created_by_cluster.py": "launcher/workflow/doctor/leftovers.py",
+    "launcher/aws/load_balancers.py": "launcher/workflow/doctor/leftovers.py",
+    "launcher/aws/service_roles.py": "launcher/workflow/doctor/account.py",
+    "launcher/pricing/commitment_choice.py": "launcher/answers/commit.py",
+    "launcher/rendering/policies.py": "launcher/answers/policies.py",
+    "launcher/workflow/doctor/offers.py": "launcher/answers/capacity.py",
+}
+"""The modules that print commands of others, with the remark on who runs them."""
 LOG_READERS = {
     "cluster/endpoint.py": tuple(ENDPOINTS),
     "cluster/hyperpod_nodes.py": ("hyperpod-slurm", "hyperpod-eks"),
@@ -158,9 +169,18 @@ class Own(NamedTuple):
         return role.arn
 
 
-def log_calls(own, group):
+def dashboard_logs(stack):
+    """The log groups that the text of a stack's dashboard names to the user."""
+    for resource in stack.resources.values():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            body = stack.value(resource["Properties"]["DashboardBody"])
+            names = re.findall(r"the log group (that begins with )?`([^`]+)`", body)
+            yield from (f"{name}x" if begins else name for begins, name in some(names))
+
+
+def log_calls(place, group):
     """The calls that read a log group: the launcher's, and those of `aws logs tail`."""
-    log = f"arn:aws:logs:{own.place}:log-group:{group}"
+    log = f"arn:aws:logs:{place}:log-group:{group}"
     for call in ("DescribeLogStreams", "FilterLogEvents"):
         yield from ((f"logs:{call}", f"{log}{end}", {}) for end in ("", ":*"))
     yield "logs:GetLogEvents", f"{log}:log-stream:x", {}
@@ -180,12 +200,13 @@ def of_ec2(own):
         yield f"autoscaling:{call}", "*", {}
     for call in ("CreateOrUpdateTags", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup"):
         yield f"autoscaling:{call}", group, {}
-    yield from log_calls(own, log_group(own.plan))
+    yield from log_calls(own.place, log_group(own.plan))
     for image in ("deeplearning/ami", "neuron/dlami"):
         yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/{image}/x", {}
 
 
 def of_eks(own):
+    yield from log_calls(own.place, f"/aws/eks/{own.name}/cluster")
     yield "eks:UpdateNodegroupConfig", f"arn:aws:eks:{own.place}:nodegroup/{own.name}/workers/8131d980", {}
     yield "sts:AssumeRole", own.role("EksAccess"), {}
     yield "logs:DeleteLogGroup", f"arn:aws:logs:{own.place}:log-group:/aws/eks/{own.name}/cluster", {}
@@ -197,7 +218,7 @@ def of_hyperpod(own):
     for call in (*calls, *with_update, "StartClusterHealthCheck"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
     yield "sagemaker:ListClusterEvents", f"arn:aws:sagemaker:{own.place}:cluster/abc123", {}
-    yield from log_calls(own, f"/aws/sagemaker/Clusters/{own.name}/abc123")
+    yield from log_calls(own.place, f"/aws/sagemaker/Clusters/{own.name}/abc123")
     for group in training_groups(own.stacks[-1]):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}
 
@@ -217,6 +238,8 @@ def of_pcs(own):
     for call in ("UpdateComputeNodeGroup", "DeleteComputeNodeGroup"):
         yield f"pcs:{call}", group, own.tagged
     yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/pcs/ami/x", {}
+    for log_type in LOG_TYPES:
+        yield from log_calls(own.place, f"/aws/vendedlogs/pcs/cluster/{log_type}/{own.name}")
     yield from caused("update_compute_node_group", own.place, own.name, own.stacks[-1])
 
 
@@ -236,7 +259,7 @@ def of_endpoints(own):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:endpoint/{own.name}", {}
     yield "sagemaker:InvokeEndpoint", f"arn:aws:sagemaker:{own.place}:inference-component/{own.name}", {}
     for kind in ("Endpoints", "InferenceComponents"):
-        yield from log_calls(own, f"/aws/sagemaker/{kind}/{own.name}")
+        yield from log_calls(own.place, f"/aws/sagemaker/{kind}/{own.name}")
     yield "sagemaker:CallWithBearerToken", "*", {}
 
 
@@ -267,6 +290,8 @@ def shared(plan, stacks):
     yield "ssm:GetParameter", f"arn:aws:ssm:{region}:{ACCOUNT}:parameter{version}", {}
     yield "s3:ListBucket", f"arn:aws:s3:::{bootstrap.staging_bucket(qualifier, ACCOUNT, region)}", {}
     for stack in stacks:
+        for group in dashboard_logs(stack):
+            yield from log_calls(f"{region}:{ACCOUNT}", group)
         for call in ("DeleteStack", "UpdateTerminationProtection"):
             yield f"cloudformation:{call}", stack.pseudo["AWS::StackId"], {}
         for logical_id, resource in stack.resources.items():
@@ -390,6 +415,30 @@ def test_sessions_on_hyperpod_reach_no_further_than_the_plan(tmp_path, target, r
     assert clusters == [f"arn:aws:sagemaker:{region}:{ACCOUNT}:cluster/*" for region in regions]
 
 
+def bill_reads(bucket, key, context):
+    """The calls of `report --billed --export`, with KMS's for objects that have a key (S3 user guide, SSE-KMS)."""
+    yield "s3:ListBucket", f"arn:aws:s3:::{bucket}", {}
+    yield "s3:GetObject", f"arn:aws:s3:::{bucket}/{key}", {}
+    via = {"ViaService": "s3.eu-west-1.amazonaws.com", "EncryptionContext_aws_s3_arn": f"arn:aws:s3:::{context}"}
+    yield "kms:Decrypt", "arn:aws:kms:eu-west-1:210987654321:key/1234abcd-12ab-34cd-56ef-1234567890ab", via
+
+
+@pytest.mark.parametrize("place", ["s3://bills", "s3://bills/cur/export", "s3://bills/cur/export/data.csv.gz"])
+def test_named_billing_export_is_readable_with_the_key_of_its_bucket(place):
+    options = PolicyRequest(account=ACCOUNT, region="us-east-2", exports=(place,))
+    for request, readable in ((options, True), (replace(options, exports=()), False)):
+        documents = [json.loads(policy.text) for policy in policies_of(request).person]
+        file = "cur/export/data.csv.gz"
+        # An object, and an object below a bucket key.
+        for context in (f"bills/{file}", "bills"):
+            for action, arn, more in bill_reads("bills", file, context):
+                assert allows(documents, action, arn, **more) == readable, (action, arn)
+        for action, arn, more in bill_reads("payroll", file, f"payroll/{file}"):
+            assert not allows(documents, action, arn, **more), (action, arn)
+        key = f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1"
+        assert not allows(documents, "kms:Decrypt", key, ViaService="s3.us-east-2.amazonaws.com")
+
+
 def test_too_many_hyperpod_clusters_for_policy_refused():
     named = tuple(f"arn:aws:sagemaker:us-east-2:{ACCOUNT}:cluster/{n:012}" for n in range(90))
     with pytest.raises(ImpossibleError, match="SlipwayHyperPodJobs has") as refused:
@@ -442,3 +491,14 @@ def test_call_tables_list_every_printed_command(tables):
         if action not in tables.get(kind, others)
     ]
     assert unlisted == []
+
+
+def test_every_printed_command_of_an_administrator_has_the_remark():
+    printed = {path for path, _, words, _ in some(printed_commands()) if words in ADMINISTRATOR | PURCHASES}
+    without = [
+        path
+        for path in sorted(printed)
+        if administrator.__name__ not in (root() / REMARKED_BY.get(path, path)).read_text(encoding="utf-8")
+    ]
+    assert without == []
+    assert set(REMARKED_BY) <= printed

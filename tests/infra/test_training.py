@@ -142,8 +142,9 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
 
     def test_secret_with_several_json_keys_granted_once(self):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
-        (statement,) = _secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
-        assert statement.resources == [arn]
+        read, use_keys = _secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
+        assert read.resources == [arn]
+        assert use_keys.conditions["StringEquals"] == {"kms:EncryptionContext:SecretARN": [arn]}
 
     def test_node_role_uses_plan_kms_key(self, synthesised):
         assert node_statements(synthesised("p5en-capacity-block"))["UseKey"]["Action"] == [

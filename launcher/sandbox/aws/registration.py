@@ -24,6 +24,7 @@ from launcher.sandbox.aws import (
     offerings,
     on_demand_reservations,
     parameters,
+    permissions,
     roles,
     scaling,
     security_groups,
@@ -120,3 +121,4 @@ def _install_calls(clusters: Registry, jobs: TrainingJobs, groups: Groups) -> No
     on_demand_reservations.install()
     spot_prices.install(groups.capacity)
     service_quotas.install(groups.capacity)
+    permissions.install()

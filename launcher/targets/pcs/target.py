@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from launcher.model import pcs
+from launcher.model.administrator import by_administrator
 from launcher.model.enums import EfaLayout, OperatingSystem, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
@@ -241,5 +242,8 @@ def _roles(request: PlanRequest) -> Iterator[Finding]:
     if arn is not None and not pcs.is_own_role(arn):
         message = f"PCS accepts a role with the path {pcs.ROLE_PATH}, or with a name that begins with AWSPCS, got {arn}"
         yield error(
-            "pcs-role", "security.roles.nodes", message, "create the role with aws iam create-role --path /aws-pcs/"
+            "pcs-role",
+            "security.roles.nodes",
+            message,
+            f"create the role: {by_administrator('aws iam create-role --path /aws-pcs/')}",
         )

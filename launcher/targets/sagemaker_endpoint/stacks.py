@@ -35,8 +35,7 @@ def model(reading: Reading) -> None:
     checks.equal("model is loaded from", uri, state.uri)
     checks.equal("container environment", dict(planned.environment), dict(state.environment))
     checks.equal("container is isolated from the network", planned.isolated, state.isolated)
-    if planned.mode is not EndpointMode.COMPONENTS:
-        checks.equal("containers' subnets and security groups", planned.network, state.network)
+    checks.equal("containers' subnets and security groups", planned.network, state.network)
 
 
 def config(reading: Reading) -> None:

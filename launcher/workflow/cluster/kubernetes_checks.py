@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from launcher.model import eks
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, Outcome, advice, failed_check, ok, unknown
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
@@ -71,8 +72,9 @@ def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
         "aws eks associate-access-policy --policy-arn"
         " arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy --access-scope"
         f" type=namespace,namespaces={namespace} --cluster-name {inspection.existing.eks or 'CLUSTER'}"
-        " --principal-arn YOUR_ROLE; if the namespace does not exist, an administrator must create it"
+        " --principal-arn YOUR_ROLE"
     )
+    fix = by_administrator(fix, "who also creates the namespace if it does not exist")
     yield failed_check("cluster rights", requirement, f"not allowed: {', '.join(inspection.missing_rights)}", fix)
 
 
@@ -247,7 +249,7 @@ def _role(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     if inspection.granted:
         yield ok("pods' role", requirement, "a role is granted; its permissions are checked only when the pods start")
         return
-    fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
+    fix = by_administrator(by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE"))
     if inspection.granted is None:
         yield unknown("pods' role", requirement, "the EKS API could not be read", fix)
     else:

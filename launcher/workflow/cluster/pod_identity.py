@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from launcher.aws import eks
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
+from launcher.model.administrator import by_administrator
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.stages import Notify
 
@@ -66,7 +67,7 @@ def grant(
         text = (
             f"the pods of {namespace}/{account} have no role, and these credentials may not grant it: {problem.message}"
         )
-        hint = f"ask an administrator to run: {pod_identity.by_hand(namespace, account)}"
+        hint = by_administrator(pod_identity.by_hand(namespace, account))
         raise ImpossibleError(text, hint=hint) from problem
     notify(f"granting the cluster's role to pods of {namespace}/{account}; EKS needs some seconds")
     wait(EFFECTIVE_S)

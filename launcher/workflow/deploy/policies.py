@@ -41,6 +41,8 @@ class PolicyRequest:
     job_buckets: tuple[str, ...] = ()
     # ARNs that jobs read.
     secrets: tuple[str, ...] = ()
+    # Places in S3, s3://BUCKET/PREFIX, that `report --billed --export` reads.
+    exports: tuple[str, ...] = ()
     # ARNs of the HyperPod clusters whose nodes users may enter; empty: those that the plan can make.
     hyperpods: tuple[str, ...] = ()
 
@@ -91,6 +93,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         data_buckets=tuple(sorted(buckets)),
         lists={
             "hyperpods": request_options.hyperpods or _hyperpods(request_options, request, targets),
+            **_bills(request_options),
             "roles": tuple(sorted({role.arn for role in named.values()})),
             "machines": tuple(sorted({role.arn for role in named.values() if role.use.service == SAGEMAKER})),
         },
@@ -133,6 +136,25 @@ def _hyperpods(
     regions = (request.target.region if request is not None else None) or ("*",)
     partition = _partition(options.region)
     return tuple(f"arn:{partition}:sagemaker:{region}:{options.account}:cluster/*" for region in regions)
+
+
+def _bills(options: PolicyRequest) -> Mapping[str, tuple[str, ...]]:
+    """The buckets and objects of billing exports, and the keys that may encrypt them."""
+    arn = f"arn:{_partition(options.region)}"
+    places = [export.removeprefix("s3://").rstrip("/").partition("/") for export in options.exports]
+    return {
+        "billbuckets": tuple(sorted({f"{arn}:s3:::{bucket}" for bucket, _, _ in places})),
+        # A place may be one file.
+        "billobjects": tuple(
+            sorted(
+                {
+                    f"{arn}:s3:::{bucket}{slash}{prefix}*" if prefix else f"{arn}:s3:::{bucket}/*"
+                    for bucket, slash, prefix in places
+                }
+            )
+        ),
+        "billkeys": (f"{arn}:kms:*:*:key/*",) if places else (),
+    }
 
 
 def _limited_arns(

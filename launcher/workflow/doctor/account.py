@@ -11,10 +11,11 @@ from launcher.aws.log_groups import log_groups
 from launcher.aws.service_roles import FSX, SERVICE_ROLES, SPOT, has_service_role, make_command
 from launcher.aws.session import CredentialsError
 from launcher.cdk import toolchain
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, advice, failed_check, ok, unknown
 from launcher.model.enums import PurchaseOption
-from launcher.model.errors import SlipwayError
-from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.model.errors import AwsError, SlipwayError
+from launcher.model.request import DEFAULT_QUALIFIER, OWN_QUALIFIER
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import CLUSTER_TAG, PLAN_TAG
 from launcher.model.units import number_of
@@ -35,9 +36,8 @@ READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
 NO_EXPORT = (
     "none: report --billed uses Cost Explorer, which has daily values, no hourly values, and no reservation fees"
 )
-NEW_EXPORT = (
-    "create one with aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, "
-    "Compression GZIP"
+NEW_EXPORT = by_administrator(
+    "aws bcm-data-exports create-export", "table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, Compression GZIP"
 )
 MIN_BOOTSTRAP = 6
 """The bootstrap version that assemblies with file assets require (aws-cdk-lib 2.275.0, cloud-assembly manifest,
@@ -50,7 +50,9 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
     states = tag_states(subject.session("ce", region=HOME), COST_TAGS)
     for key in COST_TAGS:
         requirement = f"{key} is a cost allocation tag"
-        fix = f"aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey={key},Status=Active"
+        fix = by_administrator(
+            f"aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey={key},Status=Active"
+        )
         state = states.get(key)
         if state == ACTIVE:
             yield ok("cost tag", requirement, "active")
@@ -114,7 +116,7 @@ def region(subject: Subject) -> Iterator[Check]:
     if status is None:
         yield failed_check(name, requirement, "AWS has no region of this name in this partition")
     elif status == NOT_OPTED_IN:
-        fix = f"aws account enable-region --region-name {subject.region}"
+        fix = by_administrator(f"aws account enable-region --region-name {subject.region}")
         yield failed_check(name, requirement, "the account has not opted in to it", fix)
     else:
         yield ok(name, requirement, status)
@@ -127,6 +129,10 @@ def check_bootstrap(subject: Subject) -> Iterator[Check]:
     requirement = f"{bootstrap.version_parameter(qualifier)} is at least {MIN_BOOTSTRAP}"
     version = bootstrap.version(subject.session("ssm"), qualifier)
     fix = _bootstrap(subject, qualifier)
+    if version is None and _has_own(subject, qualifier):
+        got = f"the region has a bootstrap with the qualifier {OWN_QUALIFIER}, and the plan names another"
+        yield failed_check(name, requirement, got, f"security: {{qualifier: {OWN_QUALIFIER}}}; or {fix}")
+        return
     if version is None:
         yield failed_check(name, requirement, "the CDK was never bootstrapped in this region", fix)
         return
@@ -142,6 +148,16 @@ def check_bootstrap(subject: Subject) -> Iterator[Check]:
         yield failed_check(name, requirement, f"version {version}, but its bucket {bucket} {why}", fix)
 
 
+def _has_own(subject: Subject, qualifier: str | None) -> bool:
+    """Whether the region has the bootstrap of `slipway policies`, and the plan names another one."""
+    if subject.plan is None or qualifier == OWN_QUALIFIER:
+        return False
+    try:
+        return bootstrap.version(subject.session("ssm"), OWN_QUALIFIER) is not None
+    except AwsError:  # The caller's policies may allow the plan's bootstrap only.
+        return False
+
+
 def _bootstrap(subject: Subject, qualifier: str | None) -> str:
     target = subject.plan.place.target if subject.plan is not None else None
     names = execution_policies([target] if target is not None and target in TARGET_POLICIES else None)
@@ -154,7 +170,7 @@ def _bootstrap(subject: Subject, qualifier: str | None) -> str:
     arns = map(account.policy_arn, names)
     command = bootstrap_command(account, subject.region, arns, qualified=qualifier is not None)
     first = f"{subject.policies_command} writes those policies first"
-    return f"{command}   ({first}; without them, CloudFormation has full permissions)"
+    return by_administrator(command, f"{first}; without them, CloudFormation has full permissions")
 
 
 def service_roles(subject: Subject) -> Iterator[Check]:
@@ -166,18 +182,22 @@ def service_roles(subject: Subject) -> Iterator[Check]:
     needed += [FSX] if plan.request.storage.lustre_gib else []
     for service in needed:
         name, requirement = "service role", f"{SERVICE_ROLES[service]} exists"
+        command = by_administrator(make_command(service))
         if has_service_role(subject.session("iam"), service):
             yield ok(name, requirement, "it exists")
         elif service == FSX:
             # The policies of `slipway policies` let CloudFormation make this one.
             yield advice(
-                name, requirement, "not yet: CloudFormation creates it if it has permission", make_command(service)
+                name,
+                requirement,
+                "not yet: CloudFormation creates it if it has permission",
+                command,
             )
         elif target_of(plan.place.target).pods:
             # Node groups are Auto Scaling groups, whose own role may make it (AutoScalingServiceRolePolicy).
-            yield advice(name, requirement, "not yet: EC2 Auto Scaling creates it", make_command(service))
+            yield advice(name, requirement, "not yet: EC2 Auto Scaling creates it", command)
         else:
-            yield failed_check(name, requirement, "the account has never used this service", make_command(service))
+            yield failed_check(name, requirement, "the account has never used this service", command)
 
 
 def programs(subject: Subject) -> Iterator[Check]:
@@ -222,7 +242,7 @@ def shared_log(subject: Subject) -> Iterator[Check]:
             f"no retention since {job_logs.created:%Y-%m-%d}; the guard deletes no events of other jobs of the account"
         )
         fix = f"aws logs put-retention-policy --region {subject.region} --log-group-name {group} --retention-in-days"
-        yield advice(name, requirement, got, f"{fix} {days.days}")
+        yield advice(name, requirement, got, by_administrator(f"{fix} {days.days}"))
 
 
 def boundary(subject: Subject) -> Iterator[Check]:

@@ -11,6 +11,7 @@ from launcher.aws.networks import GroupState, security_group
 from launcher.aws.objects import Objects
 from launcher.aws.session import error_code
 from launcher.catalog.permissions import load_permissions
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, failed_check, ok, unknown
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.kubernetes import ACCOUNT_KEY
@@ -19,18 +20,17 @@ from launcher.model.plan import Plan
 from launcher.model.reach import reached_locations
 from launcher.model.tags import CLUSTER_TAG
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
-from launcher.rendering.role_policies import needed_actions
+from launcher.rendering.role_policies import role_statements
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.kubernetes.connection import RefusedError
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks
 from launcher.workflow.doctor.examination import Examination, Subject
-from launcher.workflow.doctor.rights import account_of, judge, one_of
+from launcher.workflow.doctor.rights import NO_ROLE, account_of, context_of, judge, one_of
 
 AVAILABLE = "available"
 """A tag of every stack that Slipway creates."""
-_NO_ROLE = "NoSuchEntity"
 _PODS = "pods.eks.amazonaws.com"
 _UNKNOWN = 401
 
@@ -170,7 +170,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
 
 
 def _entry(cluster: str) -> str:
-    return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by an administrator"
+    return by_administrator(f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE")
 
 
 EXISTING_KUBERNETES = (Examination("cluster", "the existing cluster accepts the job", existing_cluster),)
@@ -207,7 +207,7 @@ def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | No
     if not lacking:
         return ok(title, requirement, "confirmed")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
-    fix = " && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking)
+    fix = by_administrator(" && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking))
     return failed_check(
         title, requirement, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix
     )
@@ -235,7 +235,7 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
     try:
         _, services = account_roles.role(subject.session("iam"), role.name)
     except AwsError as problem:
-        if error_code(problem) != _NO_ROLE:
+        if error_code(problem) != NO_ROLE:
             raise
         yield failed_check(
             title,
@@ -258,8 +258,11 @@ def _allows(subject: Subject, plan: Plan, role: NamedRole) -> Check:
     """Simulate the role's policies for the needed actions, on resource names like those of the stacks."""
     session, decisions = subject.session("iam"), list[Decision]()
     context = {ACCOUNT_KEY: plan.name} if role.use.service == _PODS else {}
-    for actions, patterns in needed_actions(load_permissions(), plan.request, role, account_of(subject)):
-        decisions += simulate_permissions(session, role.arn, actions, one_of(patterns, plan), context)
+    for right in role_statements(load_permissions(), plan.request, role, account_of(subject)):
+        if right["Effect"] == "Allow":
+            resources = one_of(right["Resource"], plan)
+            known = {**context, **context_of(right)}
+            decisions += simulate_permissions(session, role.arn, right["Action"], resources, known)
     return judge(subject, "role", f"{role.name} may do the {len(decisions)} things that {role.path} needs", decisions)
 
 

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from launcher.aws.keys import ENABLED, default_volume_key, key, key_policy
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, advice, failed_check, ok
 from launcher.model.plan import Plan
 from launcher.model.target import VolumeKey
@@ -102,8 +103,9 @@ def usable(subject: Subject) -> Iterator[Check]:
     if state is None:
         yield failed_check(name, requirement, "no such key in its region", "name one that exists: aws kms list-keys")
     elif state.state != ENABLED:
-        fix = "aws kms cancel-key-deletion" if state.state == "PendingDeletion" else "aws kms enable-key"
-        yield failed_check(name, requirement, f"it is {state.state}", f"{fix} --region {subject.region} --key-id {arn}")
+        call = "cancel-key-deletion" if state.state == "PendingDeletion" else "enable-key"
+        fix = by_administrator(f"aws kms {call} --region {subject.region} --key-id {arn}")
+        yield failed_check(name, requirement, f"it is {state.state}", fix)
     elif not state.encrypts:
         yield failed_check(
             name, requirement, f"it is {state.spec} for {state.usage}", "the services accept symmetric keys only"
@@ -143,7 +145,7 @@ def volumes(subject: Subject) -> Iterator[Check]:
         return
     default = default_volume_key(subject.session("ec2"))
     name, requirement = "volume key", f"the key of root volumes in {subject.region}"
-    reset = f"aws ec2 reset-ebs-default-kms-key-id --region {subject.region}"
+    reset = by_administrator(f"aws ec2 reset-ebs-default-kms-key-id --region {subject.region}")
     if default is None and arn is None:
         yield ok(name, requirement, "the key that AWS manages for EBS")
     elif default is None or (arn is not None and default == arn):
@@ -162,7 +164,7 @@ def _own_default(subject: Subject, title: str, arn: str | None, default: str | N
         return
     fix = f"aws ec2 modify-ebs-default-kms-key-id --region {subject.region} --kms-key-id {arn}"
     got = f"{title} names no key for them: they get the key that AWS manages for EBS"
-    yield advice(name, requirement, got, f"{fix}   (applies to all volumes in the region without a key)")
+    yield advice(name, requirement, got, by_administrator(fix, "it applies to all volumes in the region without a key"))
 
 
 def _started_with(subject: Subject, role: str, default: str, requirement: str) -> Iterator[Check]:

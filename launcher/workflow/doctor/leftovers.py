@@ -10,6 +10,7 @@ from launcher.aws.created_by_cluster import created_by_cluster
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
+from launcher.model.administrator import by_administrator
 from launcher.model.endpoint import RETENTION_DAYS
 from launcher.model.removal import Retained, RetainedKind
 from launcher.model.units import HOURS_PER_MONTH, number_of
@@ -149,7 +150,7 @@ def created_in_kubernetes(session: Session, catalog: Catalog, region: str, clust
     for created in created_by_cluster(session, cluster):
         is_volume = created.kind is RetainedKind.VOLUME
         why = "only you can decide to delete its data" if is_volume else "it holds the network, whose removal fails"
-        text = f"created by an object in the cluster: {why}; {created.command} --region {region}"
+        text = f"created by an object in the cluster: {why}; {by_administrator(f'{created.command} --region {region}')}"
         retained = Retained(kind=created.kind, name=created.name, reason=text, gib=created.gib)
         if created.volume_type == "gp3":
             retained = _with_price(retained, catalog, region, "ebs.gp3-storage")

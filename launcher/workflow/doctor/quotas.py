@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from launcher.aws import quotas as service_quotas
 from launcher.aws.quotas import Quota
 from launcher.catalog.quotas import load_quotas
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, failed_check, ok, unknown
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, increase_command, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
@@ -46,7 +47,7 @@ def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence
     if need.amount <= free:
         return ok(name, requirement, got)
     total = others + need.amount
-    fix = increase_command(subject.region, quota.service, quota.code, total)
+    fix = by_administrator(increase_command(subject.region, quota.service, quota.code, total))
     if not quota.adjustable:
         fix = "contact AWS Support: this quota has no increase request"
     if need.least <= free:

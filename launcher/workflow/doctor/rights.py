@@ -7,7 +7,9 @@ from typing import Any
 from launcher.aws import bootstrap, buckets, roles, stacks
 from launcher.aws.identity import Decision, role_arn, simulate_permissions
 from launcher.aws.keys import key_policy
+from launcher.aws.session import error_code
 from launcher.catalog.permissions import load_permissions
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, Outcome, advice, failed_check, ok, unknown
 from launcher.model.errors import AwsError
 from launcher.model.kubernetes import ACCOUNT_KEY
@@ -31,6 +33,8 @@ from launcher.workflow.doctor.key import Needed, lacking
 from launcher.workflow.doctor.running_costs import guard_function
 
 ASSUME = "sts:AssumeRole"
+NO_ROLE = "NoSuchEntity"
+"""IAM's error code for a role that does not exist."""
 CDK_ROLES = ("deploy", "file-publishing")
 """The bootstrap stack's roles that `cdk deploy` assumes for every stack with file assets."""
 EVERYTHING = ("*",)
@@ -128,7 +132,14 @@ def execution_role(subject: Subject) -> Iterator[Check]:
         return
     session, account = subject.session("iam"), account_of(subject)
     name = bootstrap.role_name(account.qualifier, "cfn-exec", account.id, subject.region)
-    principal = role_arn(session, name)
+    try:
+        principal = role_arn(session, name)
+    except AwsError as problem:
+        if error_code(problem) != NO_ROLE:
+            raise
+        requirement = f"{name} has the permissions that the stacks of {plan.place.target.value} need"
+        yield unknown("execution role", requirement, "no such role: the bootstrap above creates it")
+        return
     (administrator,) = simulate_permissions(session, principal, [UNNEEDED])
     if administrator.allowed:
         got = "it is an administrator: the bootstrap has no custom policies"
@@ -142,7 +153,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     for policy in policies:
         for right in rendered_statements(load_permissions(), policy, account):
             resources = one_of(as_list(right["Resource"]), plan)
-            decisions += simulate_permissions(session, principal, right["Action"], resources, _context(right))
+            decisions += simulate_permissions(session, principal, right["Action"], resources, context_of(right))
     requirement = f"{name} may do the {len(decisions)} things that the stacks of {plan.place.target.value} need"
     check = judge(subject, "execution role", requirement, decisions)
     if check.result is Outcome.FAILED:
@@ -156,27 +167,30 @@ def _bootstrap_fix(subject: Subject, attached: Sequence[str], account: Account, 
     missing = [arn for arn in needed if arn not in attached]
     if not missing:
         return (
-            f"{subject.policies_command} writes the policies again; then, for each that changed: aws iam"
-            " create-policy-version --policy-arn ARN --policy-document file://FILE --set-as-default"
+            f"{subject.policies_command} writes the policies again; then, for each that changed: "
+            + by_administrator(
+                "aws iam create-policy-version --policy-arn ARN --policy-document file://FILE --set-as-default"
+            )
         )
     lacks = ", ".join(arn.rpartition("/")[2] for arn in missing)
     first = f"{subject.policies_command} writes the policies first"
     if len(attached) + len(missing) > MAX_POLICIES:
         account = replace(account, qualifier=OWN_QUALIFIER)
         command = bootstrap_command(account, subject.region, needed, qualified=True)
-        return (
-            f"{command}   (it lacks {lacks} and has {len(attached)} of {MAX_POLICIES} policies; {first}, and the plan"
-            f" names this bootstrap: security: {{qualifier: {OWN_QUALIFIER}}})"
+        return by_administrator(
+            command,
+            f"the role lacks {lacks} and has {len(attached)} of {MAX_POLICIES} policies; {first}, and the plan"
+            f" names this bootstrap: security: {{qualifier: {OWN_QUALIFIER}}}",
         )
     qualified = account.qualifier != DEFAULT_QUALIFIER
     command = bootstrap_command(account, subject.region, [*attached, *missing], qualified=qualified)
-    return f"{command}   (it lacks {lacks}; the command keeps the policies that it has; {first})"
+    return by_administrator(command, f"the role lacks {lacks}; the command keeps the policies that it has; {first}")
 
 
-def _context(right: Mapping[str, Any]) -> Mapping[str, str] | None:
+def context_of(right: Mapping[str, Any]) -> Mapping[str, str]:
     """Values with which the conditions of a statement hold."""
     conditions = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
-    return {key: as_list(value)[0] for key, value in conditions.items()} or None
+    return {key: as_list(value)[0] for key, value in conditions.items()}
 
 
 def guard_rights(subject: Subject) -> Iterator[Check]:
@@ -193,7 +207,7 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
     decisions: list[Decision] = []
     for right in roles.rights(session, guard.role_arn.rpartition("/")[2]):
         decisions += simulate_permissions(
-            session, guard.role_arn, as_list(right["Action"]), as_list(right["Resource"])[:1], _context(right)
+            session, guard.role_arn, as_list(right["Action"]), as_list(right["Resource"])[:1], context_of(right)
         )
     requirement = (
         f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that stop nodes and send notifications"

@@ -274,8 +274,7 @@ class TestNetwork:
         )
         components = endpoint.resources("serving", COMPONENT)
         assert bool(components) == ("VpcConfig" in only(endpoint, CONFIG))
-        holder = CONFIG if components else MODEL
-        assert only(endpoint, holder)["VpcConfig"] == IN_VPC
+        assert only(endpoint, MODEL)["VpcConfig"] == IN_VPC
         (interfaces,) = statements(endpoint, "Interfaces")
         assert "ec2:CreateNetworkInterface" in interfaces["Action"]
 
@@ -284,8 +283,9 @@ class TestNetwork:
             tensor_parallel=2, rest={"network": NETWORK}, place={"instance_type": "inf2.24xlarge"}
         )
         assert endpoint.resources("serving", COMPONENT)
-        assert only(endpoint, CONFIG)["VpcConfig"] == IN_VPC
-        assert "VpcConfig" not in only(endpoint, MODEL)
+        assert only(endpoint, CONFIG)["VpcConfig"] == only(endpoint, MODEL)["VpcConfig"] == IN_VPC
+        assert only(endpoint, CONFIG)["EnableNetworkIsolation"] == only(endpoint, MODEL)["EnableNetworkIsolation"]
+        assert only(endpoint, CONFIG)["ExecutionRoleArn"] == only(endpoint, MODEL)["ExecutionRoleArn"]
 
     def test_containers_without_network_have_no_interface_permission(self, serving_example):
         assert "VpcConfig" not in {**only(serving_example, MODEL), **only(serving_example, CONFIG)}

@@ -8,6 +8,15 @@ import pytest
 from launcher.model.tags import CLUSTER_TAG
 from tests.infra.accepted import ENDPOINTS, accepted
 from tests.infra.linting import complaints
+from tests.infra.organization_policies import (
+    ENDPOINT_TAG,
+    IN_VPC,
+    NETWORK,
+    TAGS,
+    refused,
+    sagemaker_requests,
+    stacks_of,
+)
 from tests.infra.reading import OWN, lacking
 from tests.infra.region_check import check_every_region
 from tests.infra.serving.conftest import FILES
@@ -56,3 +65,25 @@ def test_every_taggable_endpoint_resource_has_plan_tags(endpoint_stack):
 
 def test_endpoints_in_every_region_are_deployable_or_refused(serving_example, catalog):
     check_every_region(serving_example, catalog)
+
+
+@pytest.mark.parametrize("degree", [2, 8], ids=["components", "variant"])
+def test_endpoints_meet_an_organization_that_demands_vpc_and_tags(endpoint_stack, degree):
+    place = {"instance_type": "inf2.24xlarge"}
+    demanded = [*IN_VPC, ENDPOINT_TAG]
+    plain = endpoint_stack(tensor_parallel=degree, place=place)
+    requests = [request for stack in stacks_of(plain) for request in sagemaker_requests(stack)]
+    assert {action for action, _ in refused(demanded, requests)} == {
+        "sagemaker:CreateModel",
+        "sagemaker:CreateEndpoint",
+    }
+    rest = {
+        "network": {key: value if isinstance(value, str) else list(value) for key, value in NETWORK.items()},
+        "tags": TAGS,
+    }
+    stacks = stacks_of(endpoint_stack(tensor_parallel=degree, place=place, rest=rest))
+    requests = [request for stack in stacks for request in sagemaker_requests(stack)]
+    assert {"sagemaker:CreateModel", "sagemaker:CreateEndpointConfig", "sagemaker:CreateEndpoint"} <= {
+        action for action, _, _ in requests
+    }
+    assert refused(demanded, requests) == []

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from launcher.answers.doctor import document, page
+from launcher.model.administrator import ADMINISTRATOR, by_administrator
 from launcher.model.diagnosis import Diagnosis, advice, failed_check, ok, unknown
+from launcher.rendering.policies import Account, bootstrap_command
 
 FOUND = Diagnosis(
     name="probe",
@@ -52,14 +54,16 @@ def test_document_has_contract_keys():
 
 
 def test_long_command_gets_own_line_and_sentence_is_wrapped():
-    command = f"cdk bootstrap aws://123456789012/us-east-2 {'--policy arn:aws:iam::123456789012:policy/A ' * 3}".strip()
+    account = Account(id="123456789012", qualifier="slipway", boundary_arn=None)
+    command = bootstrap_command(account, "us-east-2", ["arn:aws:iam::123456789012:policy/A"], qualified=True)
     checks = (
-        failed_check("bootstrap", "a bootstrap", "none", f"{command}   (slipway policies FILE writes them first)"),
+        failed_check("bootstrap", "a bootstrap", "none", by_administrator(command, "the policies come first")),
         failed_check("plugin", "it is on PATH", "missing", "install the plugin of the session manager " * 3),
     )
     lines = page(Diagnosis(name=None, checks=checks), "us-east-2", 80)
     assert command in lines
-    assert lines[lines.index(command) - 1] == "      fix (slipway policies FILE writes them first):"
+    remark = " ".join(lines[lines.index(command) - 1 : lines.index(command)])
+    assert " ".join(remark.split()) == f"fix ({ADMINISTRATOR}; the policies come first):"
     assert all(len(line) <= 80 for line in lines if line != command)
 
 

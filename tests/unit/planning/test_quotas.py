@@ -6,6 +6,7 @@ import yaml
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.quotas import load_quotas
 from launcher.catalog.serving import load_serving
+from launcher.model.administrator import ADMINISTRATOR, REMARK
 from launcher.model.money import Range
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.planning.pin import pinned_plan
@@ -114,7 +115,7 @@ def test_finding_of_ec2_quota_names_request_to_type(catalog):
     )
     assert finding.hint.endswith(
         "aws service-quotas request-service-quota-increase --region us-east-2 --service-code ec2"
-        " --quota-code L-417A185B --desired-value 192"
+        f" --quota-code L-417A185B --desired-value 192{REMARK}{ADMINISTRATOR})"
     )
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.aws.service_roles import SPOT, make_command
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Outcome
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
@@ -89,7 +91,7 @@ def test_first_spot_request_requires_service_linked_role(ready_account, examined
     client(ready_account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
     (check,) = named(examined(probe_plan(), only="service role"), "service role")
     assert check.result is Outcome.FAILED
-    assert check.fix == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    assert check.fix == by_administrator(make_command(SPOT))
     on_eks = probe_plan()
     on_eks = replace(on_eks, place=replace(on_eks.place, target=TargetKind.EKS))
     (check,) = named(examined(on_eks), "service role")
@@ -101,7 +103,7 @@ def test_region_without_opt_in_gets_enable_command(ready_account, examined, prob
         "Regions": [{"RegionName": REGION, "OptInStatus": "not-opted-in", "Endpoint": "ec2.us-east-2.amazonaws.com"}]
     }
     (check,) = named(examined(probe_plan(), only="region"), "region")
-    assert check.fix == "aws account enable-region --region-name us-east-2"
+    assert check.fix == by_administrator("aws account enable-region --region-name us-east-2")
 
 
 def test_denied_right_fails_and_context_dependent_right_is_unknown(ready_account, examined, probe_plan):
@@ -226,7 +228,7 @@ def test_execution_role_fix_keeps_existing_policies(execution_fix):
     fix = execution_fix("SlipwayBase", "SlipwayGuards", "SlipwayNetwork", "SlipwayEKS", "TeamApp")
     command, _, remark = fix.partition("   (")
     assert set(re.findall(r"policy/(\w+)", command)) == {*NEEDED, "SlipwayEKS", "TeamApp"}
-    assert remark.startswith("it lacks SlipwayParallelCluster; the command keeps the policies that it has")
+    assert "; the role lacks SlipwayParallelCluster; the command keeps the policies that it has" in remark
     assert f" && slipway cdk -- bootstrap aws://123456789012/{REGION} " in command
     assert "--qualifier" not in command
 
@@ -465,5 +467,5 @@ def test_log_retention_advice_follows_age_and_setting(ready_account, examined, p
     ]
     assert check.result is result
     if result is Outcome.ADVICE:
-        assert check.fix.endswith(f"--log-group-name {name} --retention-in-days 30")
+        assert f"--log-group-name {name} --retention-in-days 30   (" in check.fix
     assert not [check for check in examined(probe_plan()).checks if check.name == "log retention"]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Outcome
 from launcher.workflow.doctor.existing import EXISTING
 from tests.emulators.aws_account import DENIED, EC2_DENIED
@@ -69,7 +70,7 @@ def test_hyperpod_group_without_rule_fails_with_command(group, looked, there, la
     name = group(there)
     check = looked(name)
     assert check.result is Outcome.FAILED
-    assert check.fix == (
+    assert check.fix == by_administrator(
         f"aws ec2 authorize-security-group-{lacking} --region {REGION} --group-id {name} "
         f"--ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
     )

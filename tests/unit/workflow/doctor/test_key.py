@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Outcome
 from launcher.workflow.doctor.key import KEYS
 from tests.checks import some
@@ -95,7 +96,7 @@ def test_disabled_deleted_or_signing_key_fails(ready_account, keyed):
     arn, _ = keyed.new(EVERYTHING)
     client(ready_account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
     (check,) = keyed.of(arn)[1]["key"]
-    assert check.fix == f"aws kms enable-key --region {REGION} --key-id {arn}"
+    assert check.fix == by_administrator(f"aws kms enable-key --region {REGION} --key-id {arn}")
     client(ready_account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
     assert "cancel-key-deletion" in keyed.of(arn)[1]["key"][0].fix
     _, checks = keyed.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")

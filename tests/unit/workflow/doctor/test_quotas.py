@@ -7,6 +7,7 @@ import pytest
 from launcher.aws.quotas import Quota
 from launcher.catalog.load import load
 from launcher.catalog.quotas import load_quotas
+from launcher.model.administrator import ADMINISTRATOR, REMARK
 from launcher.model.diagnosis import Outcome
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
 from launcher.workflow.doctor.quotas import QUOTAS, matching
@@ -67,7 +68,7 @@ def test_too_small_quota_fails_with_increase_request(ready_account, examined, pr
     assert check.got == "192, its use is unknown"
     assert check.fix == (
         "aws service-quotas request-service-quota-increase --region us-east-2 --service-code ec2 "
-        "--quota-code L-C4BD4855 --desired-value 384"
+        f"--quota-code L-C4BD4855 --desired-value 384{REMARK}{ADMINISTRATOR})"
     )
 
 
@@ -83,7 +84,7 @@ def test_used_quota_reduces_available_amount(ready_account, examined, probe_plan
         client(ready_account, "cloudwatch").put_metric_data(Namespace=METRIC["MetricNamespace"], MetricData=[point])
     (check,) = of(examined(probe_plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.FAILED, "500, 192 of it used")
-    assert check.fix.endswith("--desired-value 576")
+    assert "--desired-value 576 " in check.fix
 
 
 def test_default_quota_used_without_applied_value(ready_account, examined, probe_plan):
