@@ -151,6 +151,10 @@ def entered(kind, place, cluster):
         yield "ssm:SendCommand", document(place, "AWS-RunShellScript"), {}
 
 
+VIA_SERVICE = {"ViaAWSService": "true"}
+"""The context of a request that a service makes with its caller's rights."""
+
+
 class Own(NamedTuple):
     """What the calls for one kind are about."""
 
@@ -225,6 +229,11 @@ def of_hyperpod(own):
 
 def of_hyperpod_eks(own):
     yield from of_hyperpod(own)
+    # What UpdateCluster makes with the rights of its caller (registry, update handler of AWS::SageMaker::Cluster).
+    entry = f"arn:aws:eks:{own.place}:access-entry/{own.name}/role/{ACCOUNT}/slipway-x/8131d980"
+    yield "eks:CreateAccessEntry", f"arn:aws:eks:{own.place}:cluster/{own.name}", VIA_SERVICE
+    for call in ("AssociateAccessPolicy", "DeleteAccessEntry", "DescribeAccessEntry"):
+        yield f"eks:{call}", entry, VIA_SERVICE
     yield from of_eks(own)
 
 
@@ -366,7 +375,7 @@ def test_person_policy_refuses_resources_of_other_teams(person):
         theirs = arn.replace("slipway", "payroll")
         if theirs != arn:
             assert not allows(documents, action, theirs), (kind, action, theirs)
-        elif any("slipway" in str(value) or "Tag" in key for key, value in context.items()):
+        elif any("slipway" in str(value) or "Tag" in key or key == "ViaAWSService" for key, value in context.items()):
             assert not allows(documents, action, arn), (kind, action, arn)
 
 
@@ -380,6 +389,24 @@ def test_person_policy_passes_named_roles_only_to_sagemaker(kind, catalog):
     assert allows(documents, "iam:PassRole", ROLES["nodes"], PassedToService="sagemaker.amazonaws.com")
     assert not allows(documents, "iam:PassRole", ROLES["nodes"], PassedToService="ec2.amazonaws.com")
     assert not allows(documents, "iam:PassRole", ROLES["pods"], PassedToService="sagemaker.amazonaws.com")
+
+
+@pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks", "sagemaker-training"])
+def test_person_policies_lend_the_plans_key_only_to_sagemaker(kind, catalog):
+    """CreateGrant comes through SageMaker, for its own volumes; no user may grant the key to someone else."""
+    plan = guarded_plan(kind, catalog)
+    key = f"arn:aws:kms:{plan.place.region}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    request = replace(plan.request, storage=replace(plan.request.storage, kms_key_arn=key))
+    written = policies_of(PolicyRequest(account=ACCOUNT, region=plan.place.region), request).person
+    documents = [json.loads(policy.text) for policy in written]
+    via = {"ViaService": f"sagemaker.{plan.place.region}.amazonaws.com"}
+    assert allows(documents, "kms:CreateGrant", key, GrantIsForAWSResource="true", **via)
+    assert allows(documents, "kms:DescribeKey", key, **via)
+    assert not allows(documents, "kms:CreateGrant", key, GrantIsForAWSResource="false", **via)
+    assert not allows(documents, "kms:CreateGrant", key, GrantIsForAWSResource="true")
+    assert not allows(
+        documents, "kms:CreateGrant", key.replace("1234abcd", "9999abcd"), GrantIsForAWSResource="true", **via
+    )
 
 
 def test_person_policy_limits_sessions_to_named_hyperpod_clusters():
