@@ -10,6 +10,7 @@ from launcher.answers.status import replaceable
 from launcher.answers.straggler import straggler_lines
 from launcher.answers.table import Column, render
 from launcher.model.chip_use import ChipUse
+from launcher.model.report import RunStatus
 from launcher.model.straggler import Straggler
 from launcher.records.codec import Json, as_json
 from launcher.records.command_record import RUNNING
@@ -90,7 +91,7 @@ def _job(now: JobNow) -> list[str]:
         parts.append(f"loss {state.loss:.3f}")
     if now.step_s is not None:
         parts.append(f"{now.step_s:.3g} s a step")
-    if now.usd_per_hour is not None:
+    if now.usd_per_hour is not None and state.status == RunStatus.RUNNING:
         parts.append(f"nodes ${words.dollars(now.usd_per_hour)} an hour")
     told = [f"  {meter.line(state.meter, bar=False)}"] if state.meter is not None else []
     return [*told, *([f"  {' · '.join(parts)}"] if parts else [])]

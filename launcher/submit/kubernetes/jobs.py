@@ -262,7 +262,9 @@ class KubernetesJobs:
             counted = "" if life is None or life.failed is None else exit_code_reason(life.failed, stuck=life.stuck)
             state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, given_up)))
         elif ended is not None:
-            state, word = _ENDS[ended["type"]], str(ended.get("reason") or ended["type"])
+            state = _ENDS[ended["type"]]
+            # The reason of a success is an operator's word, as CompletionsReached.
+            word = "Completed" if state is JobState.COMPLETED else str(ended.get("reason") or ended["type"])
             reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
         else:
             all_run = bool(running) and not any(words.waiting(pod) for pod in pods)

@@ -124,7 +124,9 @@ class TrainingJobs:
         """
         message = f"training job {job.job}: its nodes accept no shell, command or tunnel"
         # SageMaker developer guide, train-remote-debugging (read 2026-11-29): the job's role needs ssmmessages for it.
-        debug = "AWS's remote debugging of training jobs (EnableRemoteDebug) needs rights that Slipway's role has not"
+        debug = (
+            "AWS's remote debugging of training jobs (EnableRemoteDebug) needs rights that Slipway's role does not have"
+        )
         hint = f"slipway logs NAME -f shows their output (log group {LOG_GROUP}); {debug}"
         raise ImpossibleError(message, hint=hint)
 

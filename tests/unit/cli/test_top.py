@@ -67,6 +67,13 @@ def test_top_screen_fits_width_and_names_unknown_nodes(width):
     assert lines[-1].strip() == "– chips not known: nvidia-smi: not found"
 
 
+def test_top_of_an_ended_job_shows_no_rate():
+    ended = replace(NOW, state=replace(STATE, status="succeeded"), nodes=())
+    text = "\n".join(page(ended, 80))
+    assert "an hour" not in text
+    assert "no node runs it now" in text
+
+
 def test_top_document_has_each_node_once():
     written = document(NOW)
     assert (written["schema"], written["step_s"], written["usd_per_hour"]) == ("slipway.top/1", 1.25, "80")

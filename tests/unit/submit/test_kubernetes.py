@@ -1,12 +1,15 @@
 """Reading a job on Kubernetes: the state of its pods, and their files in the store."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from launcher.agent.store.journal import key_of
+from launcher.model.job import Submitted
 from launcher.submit.jobs import UnreachableError
 from launcher.submit.kubernetes import journal, words
+from launcher.submit.kubernetes.jobs import KubernetesJobs
 
 
 @dataclass(frozen=True)
@@ -105,3 +108,19 @@ def test_newest_event_gives_the_reason_for_missing_pods():
     ]
     assert words.newest_warning(events) == "quota: exceeded quota: gpus"
     assert words.newest_warning([]) == ""
+
+
+@pytest.mark.parametrize(
+    "condition,word",
+    [
+        ({"type": "Complete", "status": "True", "reason": "CompletionsReached"}, "Completed"),
+        ({"type": "Succeeded", "status": "True", "reason": "PyTorchJobSucceeded"}, "Completed"),
+        ({"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "too late"}, "DeadlineExceeded"),
+    ],
+)
+def test_completed_job_has_a_plain_word_whatever_its_operator_calls_it(condition, word):
+    connection = SimpleNamespace(
+        name="eks", find=lambda _: {"status": {"conditions": [condition]}}, ask=lambda *_, **__: {"items": []}
+    )
+    jobs = KubernetesJobs(connection=connection, namespace="slipway", kind="Job")
+    assert jobs.facts(Submitted(job="train", key="k", folder="train")).word == word
