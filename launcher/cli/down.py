@@ -120,6 +120,7 @@ def _stacks_down(
     from launcher.cli.console import StepPrinter
     from launcher.workflow.deploy.down import record_removal, survey, take_down
     from launcher.workflow.history.idle_tail import learn_tails
+    from launcher.workflow.run.status import read_before_removal
 
     if not dry_run:
         answered = yes and (not checkpoints or confirmed is not None)
@@ -134,6 +135,7 @@ def _stacks_down(
         confirm(f"remove {resolved.cluster} in {resolved.region}", yes=yes)
         if checkpoints:
             confirm_by_name("delete its checkpoints for good", resolved.cluster, given=confirmed)
+        read_before_removal(resolved.cluster, Path.cwd(), os.environ, output.say)
         # The guard counts nodes until it goes.
         learn_tails(resolved.cluster, Path.cwd(), environment, options.now(), output.say)
         removal = take_down(surveyed, session, catalog, StepPrinter().notify)

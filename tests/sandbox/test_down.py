@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.records import run_folder
+from launcher.records.report_document import report_document, stored_report
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import deployed_parts
 from launcher.workflow.deploy.steps import DeployOptions
@@ -18,6 +19,7 @@ from launcher.workflow.quote.fresh import gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.run.spike import remove_clusters
 from tests.sandbox import clients
+from tests.unit.records.reports import ENDPOINT, REPORT
 
 REGION = "us-east-2"
 pytestmark = pytest.mark.xdist_group("sandbox-down")
@@ -292,6 +294,27 @@ class TestRetainedResources:
         code, _, err = down("plan.yaml", "--yes")
         assert code == 0, err
         assert not sandbox_account.stacks("-lone-shared-network")
+
+    def test_reason_of_a_stopped_endpoint_is_read_before_its_stack_is_removed(self, sandbox_account, down, tmp_path):
+        """No `slipway status` ran between the guard's stop and `down`."""
+        sandbox_account.make("slipway-served-serving", TRAINING["Resources"], cluster="served")
+        state = {"stop_reason": "its 2 hours have ended", "stopped_at": (BEFORE + timedelta(hours=9)).isoformat()}
+        sandbox_account.client("ssm").put_parameter(
+            Name="/slipway/slipway-served-serving/guard", Value=json.dumps(state), Type="String"
+        )
+        folder = run_folder.create("served", BEFORE, tmp_path)
+        plan = {"slipway": 1, "name": "served", "target": {"kind": "sagemaker-endpoint", "region": REGION}}
+        folder.write_json("plan.json", plan)
+        endpoint = replace(ENDPOINT, region=REGION)
+        report = replace(REPORT, name="served", attempts=(), endpoint=endpoint, simulated=False)
+        folder.write_json("report.json", report_document(replace(report, stacks=(("slipway-served-serving", "x"),))))
+        assert down("served", "--yes")[0] == 0
+        assert not sandbox_account.stacks("-served-")
+        kept = stored_report(folder)
+        assert (kept.guard_reason, kept.stacks) == (
+            "its 2 hours have ended",
+            (("slipway-served-serving", "DELETE_COMPLETE"),),
+        )
 
     def test_existing_store_and_subnet_are_retained(self, sandbox_account, down):
         sandbox_account.make("slipway-guest-training", TRAINING)

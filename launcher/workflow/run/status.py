@@ -14,14 +14,14 @@ from launcher.aws import stacks
 from launcher.aws.clients import Sessions
 from launcher.aws.session import Session
 from launcher.catalog import load as catalog_load
-from launcher.model.errors import AwsError, SlipwayError
+from launcher.model.errors import AwsError, SlipwayError, UnreadableInputError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.report_document import report_document, stored_report
-from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs, latest
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, read_submission, with_job
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
@@ -125,6 +125,21 @@ def run_state(
         # A killed launch whose job was submitted: how the job ended is not known.
         unknown = last_state.status in (RunStatus.RUNNING.value, KILLED)
         return replace(last_state, status=UNKNOWN) if unknown else last_state
+
+
+def read_before_removal(name: str, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
+    """Read the state of a cluster's or endpoint's newest run before its stacks are removed.
+
+    The run's folder then has how the job ended, and the guard's reason for a stop, which go with the stacks.
+    """
+    try:
+        folder = latest(name, root)
+    except UnreadableInputError:
+        return  # it was launched on another computer
+    try:
+        run_state(name, folder, environment, notify)
+    except SlipwayError as problem:
+        notify(f"the last state of run {folder.path.name} could not be read: {problem.message}")
 
 
 def earlier_running_job(
