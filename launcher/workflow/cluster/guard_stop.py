@@ -83,6 +83,25 @@ def read_guard_stop(
         return NO_STOP
 
 
+def read_nodes_stop(session: Session, stack: StackState) -> str:
+    """When and why the guard last stopped the nodes of a cluster's stack since its deployment; empty if it did not.
+
+    Also empty if nothing is known: the store is gone, or the caller may not read it.
+    """
+    uri, deployed_at = stack.outputs.get(OUTPUTS["word_uri"]), stack.deployed_at or stack.made_at
+    if uri is None:
+        return ""
+    try:
+        store = Objects.at(session, f"{uri.removesuffix(WORD_FOLDER)}{SENT_FOLDER}")
+        found = store.find(GUARD_STOP)
+        if found is None or (deployed_at is not None and found.modified < deployed_at):
+            return ""
+        lines = _parse(store.read(GUARD_STOP))[0].splitlines()
+    except SlipwayError:
+        return ""
+    return f"{found.modified:%Y-%m-%d %H:%M} UTC: {lines[0]}" if lines else ""
+
+
 def read_endpoint_stop(session: Session, stack: StackState) -> str:
     """Why the guard ended the endpoint of a stack since its last deployment; empty if it did not, or nothing is known.
 

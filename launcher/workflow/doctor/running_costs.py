@@ -26,7 +26,7 @@ from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.clusters import cluster_at
 from launcher.targets.registry import TARGETS
-from launcher.workflow.cluster.guard_stop import read_endpoint_stop
+from launcher.workflow.cluster.guard_stop import read_endpoint_stop, read_nodes_stop
 from launcher.workflow.doctor.rates import hourly_rate
 
 RUNNING, NODE_HOURS = GUARD_METRICS
@@ -191,6 +191,8 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     if target.deployed == (Runs.SERVING,) and not nodes and (reason := read_endpoint_stop(session, stack)):
         nodes = 0
         notes.append(f"the guard stopped the endpoint: {reason}")
+    elif not nodes and nodes is not None and (stopped := read_nodes_stop(session, stack)):
+        notes.append(f"the guard stopped the nodes, {stopped}")
     elif rate is None:
         notes.append("its quote had no rate of a node-hour")
     elif nodes is None:

@@ -1,6 +1,7 @@
 """What exists in an account and what it costs, against moto; nodes as the guard counts them."""
 
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -10,11 +11,13 @@ from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT
+from launcher.model.monitoring import GUARD_STOP, SENT_FOLDER, WORD_FOLDER
 from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG, PURPOSE_TAG
 from launcher.model.training_job import JOBS_OUTPUT
 from launcher.workflow.doctor.running_costs import survey
 from tests.emulators.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
+from tests.waiting import until
 
 pytestmark = pytest.mark.server
 
@@ -183,6 +186,29 @@ def test_plain_instances_cost_the_rate_of_the_types_that_ec2_chose(ready_account
     assert stack_cost.note == (
         "2 nodes at the quoted $1.861; EC2 runs g6.xlarge us-east-2a, g6e.xlarge us-east-2a: $1.3329 a node by the type"
     )
+
+
+def test_cost_of_stopped_nodes_names_the_guards_reason(ready_account, surveyed):
+    """A stop of an earlier deployment of the stack is not named."""
+    s3 = client(ready_account, "s3")
+    s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
+    stop = json.dumps({"text": "its 2 hours have ended\nmore", "jobs_wait": False}).encode()
+    key = f"jobs/.guard/a/{SENT_FOLDER}/{GUARD_STOP}"
+    s3.put_object(Bucket="store", Key=key, Body=stop)
+    guard = {"GuardrailsGuardFunction236B99F4": guard_function(ready_account, EC2="probe", USD_PER_NODE_HOUR="1.861")}
+    outputs = {GROUP_OUTPUT: {"Value": "probe"}, "WordUri": {"Value": f"s3://store/jobs/.guard/a/{WORD_FOLDER}"}}
+    stack(ready_account, "training", guard, outputs)
+    put(ready_account, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=0.0, when=NOW - timedelta(minutes=4))
+    assert of(surveyed(), "training").note == "0 nodes at the quoted $1.861"
+
+    def note_of_a_later_stop():
+        # S3 counts whole seconds.
+        s3.put_object(Bucket="store", Key=key, Body=stop)
+        stopped = of(surveyed(), "training")
+        return stopped.usd_per_hour == 0 and stopped.note
+
+    said = re.compile(r"the guard stopped the nodes, 20\d\d-\d\d-\d\d \d\d:\d\d UTC: its 2 hours have ended")
+    until(lambda: said.fullmatch(note_of_a_later_stop()))
 
 
 def test_instances_of_training_job_counted_before_first_guard_report(ready_account, surveyed):
