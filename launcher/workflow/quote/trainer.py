@@ -47,7 +47,7 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
         where, script = missing_script(root, run)
     if not script:
         return findings
-    message = f"{script} is not in {run.workdir}{REFUSED}"
+    message = f"{script} is not in {'this folder' if run.workdir == '.' else run.workdir}{REFUSED}"
     hint = "put your trainer there, or set run.workdir to its folder"
     return (*findings, warning("no-script", where, message, hint))
 

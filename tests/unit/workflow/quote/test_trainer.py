@@ -343,7 +343,7 @@ def test_missing_script_is_named_wherever_the_command_runs_it(tmp_path, command,
     if named is not None:
         where, path = named
         assert findings["no-script"].path == where
-        assert findings["no-script"].message.startswith(f"{path} is not in .")
+        assert findings["no-script"].message.startswith(f"{path} is not in this folder: ")
         with pytest.raises(ImpossibleError, match=rf"{where}: {path} is not in"):
             refuse_missing_trainer(tmp_path / "plan.yaml", request, {})
 
