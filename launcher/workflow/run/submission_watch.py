@@ -229,10 +229,11 @@ class RemoteWatch:
         self._check_guard_stop(now)
         if facts.reason not in self.shown_reasons:
             self.shown_reasons.add(facts.reason)
-            self._waits(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
+            reason = "Slurm's delay after a requeue" if _is_requeued(facts) else facts.reason
+            self._waits(f"job {self.job.job} waits{f' ({reason})' if reason else ''}")
         if not self._has_run():
             self._wait_for_capacity(facts, now)
-        if facts.restarts and facts.reason == "BeginTime":
+        if _is_requeued(facts):
             self._release(now)
 
     def _explain_stop(self, facts: JobFacts) -> None:
@@ -289,8 +290,7 @@ class RemoteWatch:
 
     def _wait_for_capacity(self, facts: JobFacts, now: float) -> None:
         """Cancel a job that has waited too long; a job that starts at that moment stays."""
-        requeued = facts.restarts and facts.reason == "BeginTime"
-        other = facts.reason.startswith(_NOT_CAPACITY) and not requeued
+        other = facts.reason.startswith(_NOT_CAPACITY) and not _is_requeued(facts)
         if self.waits_s is None or now - self.begun < self.waits_s or other:
             return
         if not self.taken_back and not self.give_up():
@@ -336,6 +336,11 @@ class RemoteWatch:
                 f"{removal}: job {self.job.job} has ended with it",
                 hint="slipway report NAME shows the run; slipway launch FILE goes on from its newest stored checkpoint",
             ) from problem
+
+
+def _is_requeued(facts: JobFacts) -> bool:
+    """Whether a job waits for Slurm's delay before its next attempt."""
+    return bool(facts.restarts) and facts.reason == "BeginTime"
 
 
 def _with_lost_node(facts: JobFacts | None) -> JobFacts | None:

@@ -1,6 +1,7 @@
 """A job that waits too long for nodes, at a scheduler whose answers are given: its pods take several polls to go."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -78,3 +79,13 @@ def test_reason_of_waiting_is_shown_once_though_ec2_names_zones_in_turn(watch_of
         assert not watch.ended()
     watch.close()
     assert lines == [f"job train waits (0 of 1 instances run: no capacity in {zone})" for zone in ("a", "b")]
+
+
+@pytest.mark.parametrize("restarts,shown", [(1, "Slurm's delay after a requeue"), (0, "BeginTime")])
+def test_requeued_job_waits_for_slurms_delay_in_words(watch_of, restarts, shown):
+    watch, lines = watch_of(Scheduler(replace(pending("BeginTime"), restarts=restarts))), []
+    watch.notify, watch.give_up = lines.append, lambda: False
+    watch.source.release = lambda _job: None
+    assert not watch.ended()
+    watch.close()
+    assert lines[0] == f"job train waits ({shown})"
