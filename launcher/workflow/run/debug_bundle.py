@@ -16,6 +16,7 @@ from launcher.model.cluster_nodes import ClusterNode
 from launcher.model.distribution import DISTRIBUTION
 from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.masking import mask_secrets, secret_values
+from launcher.model.plan import Plan
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.rendering.names import NETWORK_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.clusters import cluster_of
@@ -88,7 +89,7 @@ def collect(
         bundle.add(path, lambda file=file: _tail(file))  # type: ignore[misc]  # called at once
     try:
         with cluster_access(name, folder, environment) as access:
-            _add_cluster(bundle, access)
+            _add_cluster(bundle, access, stack_names(folder, access.plan))
     except (SlipwayError, OSError) as problem:
         bundle.missing["cluster"] = mask_secrets(str(getattr(problem, "message", problem)), bundle.secrets)
     bundle.files = {"README.txt": _readme(name, folder, now, bundle), **bundle.files}
@@ -161,7 +162,18 @@ def _tail(path: Path) -> str:
     return text.partition("\n")[2] if begin else text
 
 
-def _add_cluster(bundle: Bundle, access: ClusterAccess) -> None:
+def stack_names(folder: RunFolder, plan: Plan) -> tuple[str, ...]:
+    """The stacks of a run: those of its plan, and of its outputs. Its network may be the service's or another's."""
+    network, *own = (f"slipway-{plan.cluster_name}-{part}" for part in (NETWORK_STACK, STORE_STACK, TRAINING_STACK))
+    try:
+        deployed = folder.read_json("outputs.json")
+    except SlipwayError:
+        return (network, *own)
+    # A deployment that failed has outputs of its first stacks only.
+    return tuple(dict.fromkeys((*deployed, *own)))
+
+
+def _add_cluster(bundle: Bundle, access: ClusterAccess, names: Iterable[str]) -> None:
     deployed, scheduler = cluster_of(access.plan), target_of(access.plan.place.target).scheduler
     try:
         for file, content in deployed.diagnostics(access).items():
@@ -170,8 +182,7 @@ def _add_cluster(bundle: Bundle, access: ClusterAccess) -> None:
         bundle.missing[scheduler] = problem.message
     for node in _nodes(bundle, access)[:MAX_NODES]:
         bundle.add(f"boot/{node.name}.txt", lambda node=node: deployed.boot_output(access, node))  # type: ignore[misc]
-    for part in (NETWORK_STACK, STORE_STACK, TRAINING_STACK):
-        stack = f"slipway-{access.plan.cluster_name}-{part}"
+    for stack in names:
         bundle.add(f"stacks/{stack}.txt", lambda stack=stack: _events(access.session, stack))  # type: ignore[misc]
 
 

@@ -3,6 +3,7 @@
 import json
 import tarfile
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,3 +78,18 @@ def test_existing_bundle_file_is_not_replaced(run, slipway, tmp_path):
     code, _, err = slipway("debug", "tiny", "-o", "d.tar.gz")
     assert (code, "cannot write d.tar.gz" in err) == (5, True)
     assert (tmp_path / "d.tar.gz").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "outputs,names",
+    [
+        (None, ["slipway-tiny-network", "slipway-tiny-checkpoints", "slipway-tiny-training"]),
+        (["slipway-tiny-checkpoints"], ["slipway-tiny-checkpoints", "slipway-tiny-training"]),
+        (["slipway-team-network"], ["slipway-team-network", "slipway-tiny-checkpoints", "slipway-tiny-training"]),
+    ],
+    ids=["not deployed", "network of the service", "shared network"],
+)
+def test_bundle_has_the_stacks_of_its_run_and_no_network_of_others(run, outputs, names):
+    if outputs is not None:
+        run.write_json("outputs.json", {key: {} for key in outputs})
+    assert list(debug_bundle.stack_names(run, SimpleNamespace(cluster_name="tiny"))) == names
