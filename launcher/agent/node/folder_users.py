@@ -7,13 +7,11 @@ login from elsewhere, no mark of a job, and hold no agent's lock.
 
 import os
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from launcher.agent.node.process import PARENT, STATE, TERMINAL, stat_fields
+from launcher.agent.node.process import PARENT, STATE, TERMINAL, open_files, pids, proc_file, stat_fields
 from launcher.agent.node.process_table import Process, environment_of, process_of
 
-_PROC = Path("/proc")
 _INIT = 1
 _LOGIN_VARIABLES = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 """Variables of sshd(8); a program that somebody runs without a terminal (`ssh NODE tail -f FILE`, sftp) has them."""
@@ -28,7 +26,7 @@ def find_folder_users(folder: Path, *, lock_name: str, mark: str) -> tuple[Proce
         lock_name: Name of the file in a job's folder that its agent holds open.
         mark: The variable that marks the processes of any job.
     """
-    parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
+    parents = {pid: parent for pid in pids() if (parent := _parent(pid)) is not None}
     above_agent = set(_up(os.getpid(), parents))
     root = os.path.realpath(folder)
     locks = str(Path(root).parent), f"/{lock_name}"
@@ -50,11 +48,7 @@ def find_folder_users(folder: Path, *, lock_name: str, mark: str) -> tuple[Proce
 def is_written(path: Path) -> bool:
     """Whether a process of the agent's user has a file, or one below a folder, open for writing."""
     real = os.path.realpath(path)
-    return any(_is_mine(pid) and _writes_below(pid, real) for pid in _pids())
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+    return any(_is_mine(pid) and _writes_below(pid, real) for pid in pids())
 
 
 def _parent(pid: int) -> int | None:
@@ -73,7 +67,7 @@ def _up(pid: int, parents: dict[int, int], until: Collection[int] = ()) -> Itera
 
 def _is_mine(pid: int) -> bool:
     try:
-        return _PROC.joinpath(str(pid)).stat().st_uid == os.geteuid()
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()  # noqa: PTH116  as in `process`
     except OSError:
         return False  # it has ended
 
@@ -86,27 +80,27 @@ def _is_answered_for(pid: int, locks: tuple[str, str], mark: str) -> bool:
         or fields[TERMINAL] != "0"
         or mark in environment
         or any(name in environment for name in _LOGIN_VARIABLES)
-        or any(path.startswith(f"{locks[0]}/") and path.endswith(locks[1]) for _, path in _open_files(pid))
+        or any(path.startswith(f"{locks[0]}/") and path.endswith(locks[1]) for _, path in open_files(pid))
     )
 
 
 def _works_below(pid: int, root: str) -> bool:
     try:
-        return f"{_PROC.joinpath(str(pid), 'cwd').readlink()}/".startswith(f"{root}/")
+        return f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{root}/")  # noqa: PTH115  as in `process`
     except OSError:
         return False  # it has ended
 
 
 def _writes_below(pid: int, root: str) -> bool:
     """Whether it has `root`, or a file below it, open for writing, or mapped into its memory to write to it."""
-    for descriptor, path in _open_files(pid):
+    for descriptor, path in open_files(pid):
         if f"{path}/".startswith(f"{root}/") and _flags(pid, descriptor) & _WRITES:
             return True
-    try:
-        with _PROC.joinpath(str(pid), "maps").open(encoding="utf-8", errors="surrogateescape") as maps:
-            return any(_is_shared_writable(line) and f" {root}/" in f"{line.rstrip()}/" for line in maps)
-    except OSError:
+    maps = proc_file(pid, "maps")
+    if os.fsencode(root) not in maps:
         return False
+    lines = maps.decode("utf-8", errors="surrogateescape").removesuffix("\n").split("\n")
+    return any(_is_shared_writable(line) and f" {root}/" in f"{line.rstrip()}/" for line in lines)
 
 
 def _is_shared_writable(line: str) -> bool:
@@ -119,21 +113,10 @@ def _is_shared_writable(line: str) -> bool:
     return rights[1] == "w" and rights[3] == "s"
 
 
-def _open_files(pid: int) -> Iterator[tuple[str, str]]:
-    try:
-        descriptors = list(_PROC.joinpath(str(pid), "fd").iterdir())
-    except OSError:
-        return  # of another user, or ended
-    for descriptor in descriptors:
-        with suppress(OSError):  # closed meanwhile
-            yield descriptor.name, str(descriptor.readlink())
-
-
 def _flags(pid: int, descriptor: str) -> int:
     """The flags with which a file was opened (proc_pid_fdinfo(5): octal)."""
-    with suppress(OSError, ValueError):
-        for line in _PROC.joinpath(str(pid), "fdinfo", descriptor).read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if name == "flags":
-                return int(value, 8)
+    for line in proc_file(pid, f"fdinfo/{descriptor}").splitlines():
+        name, _, value = line.partition(b":")
+        if name == b"flags":
+            return int(value, 8)
     return 0

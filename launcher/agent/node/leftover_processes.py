@@ -25,12 +25,12 @@ def end_leftovers(interval_file: Path, *, gently: bool = False) -> list[str]:
     Raises:
         OccupiedNodeError: processes remain.
     """
-    first = _find(interval_file)
+    first = remaining = _find(interval_file)
     if first and gently:
         send(first, signal.SIGTERM)
-        _wait(interval_file, _TERM_WAIT_S)
+        remaining = _wait(interval_file, _TERM_WAIT_S)
     patience = time.monotonic() + _KILL_WAIT_S
-    while remaining := _find(interval_file):
+    while remaining:
         if time.monotonic() >= patience:
             names = ", ".join(_process_text(process) for process in remaining[:4])
             raise OccupiedNodeError(
@@ -38,7 +38,7 @@ def end_leftovers(interval_file: Path, *, gently: bool = False) -> list[str]:
                 f"{interval_file.parent}; reboot or replace this node"
             )
         send(remaining, signal.SIGKILL)  # again and again: one may have started another
-        _wait(interval_file, _POLL_S)
+        remaining = _wait(interval_file, _POLL_S)
     return [_process_text(process) for process in first]
 
 
@@ -47,10 +47,12 @@ def _find(interval_file: Path) -> tuple[Process, ...]:
     return marked + find_folder_users(interval_file.parent, lock_name=LOCK_NAME, mark=INTERVAL_VARIABLE)
 
 
-def _wait(interval_file: Path, wait_s: float) -> None:
+def _wait(interval_file: Path, wait_s: float) -> tuple[Process, ...]:
+    """Wait for their end; return those that remain."""
     patience = time.monotonic() + wait_s
-    while _find(interval_file) and time.monotonic() < patience:
+    while (remaining := _find(interval_file)) and time.monotonic() < patience:
         time.sleep(_POLL_S)
+    return remaining
 
 
 def _process_text(process: Process) -> str:

@@ -1,11 +1,12 @@
 """The user's command and all processes that it starts: one process group, signalled together."""
 
+import contextlib
 import ctypes
 import errno
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launcher.agent import exits
@@ -97,11 +98,10 @@ def group_lives(group: int) -> bool:
         except (ProcessLookupError, PermissionError):
             return False
         return True
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
-            fields = stat_fields(int(entry.name))
-            if fields and int(fields[_GROUP]) == group and fields[STATE] not in ("Z", "X"):
-                return True
+    for pid in pids():
+        fields = stat_fields(pid)
+        if fields and int(fields[_GROUP]) == group and fields[STATE] not in ("Z", "X"):
+            return True
     return False
 
 
@@ -113,8 +113,30 @@ def start_ticks(pid: int) -> int | None:
 
 def stat_fields(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the state on; empty if the process does not exist."""
+    return proc_file(pid, "stat").rpartition(b")")[2].decode("ascii").split()
+
+
+# A node has hundreds of processes, each with files to read: pathlib would take most of the time of every look at them.
+
+
+def pids() -> list[int]:
+    """The ids of all processes of the node."""
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
+
+
+def proc_file(pid: int, name: str) -> bytes:
+    """The content of a file of /proc/PID; empty if the process has ended, or is another user's."""
     try:
-        text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
+        with open(f"{_PROC}/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
+            return file.readall()
     except OSError:
-        return []
-    return text.rpartition(")")[2].split()
+        return b""
+
+
+def open_files(pid: int) -> Iterator[tuple[str, str]]:
+    """The open files of a process, as descriptor and path; none if it has ended, or is another user's."""
+    folder = f"{_PROC}/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir(folder):  # noqa: PTH208
+            with contextlib.suppress(OSError):  # closed meanwhile
+                yield descriptor, os.readlink(f"{folder}/{descriptor}")  # noqa: PTH115

@@ -1,16 +1,22 @@
 """The processes of a command, found in /proc: below it, or with the variables of the job in their environment."""
 
-import contextlib
 import os
 import re
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from launcher.agent.node.process import PARENT, START, STATE, SYSTEM_TICKS, USER_TICKS, stat_fields
-
-_PROC = Path("/proc")
+from launcher.agent.node.process import (
+    PARENT,
+    START,
+    STATE,
+    SYSTEM_TICKS,
+    USER_TICKS,
+    open_files,
+    pids,
+    proc_file,
+    stat_fields,
+)
 
 RANK_VARIABLES = (
     "LOCAL_RANK",
@@ -81,16 +87,16 @@ class Process:
 def find_processes(root: int | None, marks: Mapping[str, str]) -> tuple[Process, ...]:
     """A command's processes: those below `root`, and others with the variables `marks` in their environment."""
     parents: dict[int, tuple[int, int]] = {}
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (stat := _stat_of(int(entry.name))):
-            parents[int(entry.name)] = stat
+    for pid in pids():
+        if stat := _stat_of(pid):
+            parents[pid] = stat
     tree = _tree(parents, root)
-    processes = []
-    for pid, (parent, started) in parents.items():
-        environment = environment_of(pid)
-        if pid in tree or (marks and all(environment.get(name) == value for name, value in marks.items())):
-            processes.append(_process(pid, parent, started, environment))
-    return tuple(processes)
+    entries = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+    return tuple(
+        _process(pid, parent, started, environment_of(pid))
+        for pid, (parent, started) in parents.items()
+        if pid in tree or (entries and entries <= set(proc_file(pid, "environ").split(b"\0")))
+    )
 
 
 def process_of(pid: int) -> Process | None:
@@ -150,10 +156,7 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def _strings(pid: int, name: str) -> list[str]:
-    try:
-        return _PROC.joinpath(str(pid), name).read_text(encoding="utf-8", errors="surrogateescape").split("\0")
-    except OSError:
-        return []  # of another user, or ended
+    return proc_file(pid, name).decode("utf-8", errors="surrogateescape").split("\0")
 
 
 def environment_of(pid: int) -> dict[str, str]:
@@ -173,12 +176,4 @@ def _caught_signals(pid: int) -> frozenset[int]:
 
 
 def _has_chip(pid: int) -> bool:
-    try:
-        descriptors = list(_PROC.joinpath(str(pid), "fd").iterdir())
-    except OSError:
-        return False  # of another user, or ended
-    for descriptor in descriptors:
-        with contextlib.suppress(OSError):  # closed meanwhile
-            if _CHIP_FILES.fullmatch(str(descriptor.readlink())):
-                return True
-    return False
+    return any(_CHIP_FILES.fullmatch(path) for _, path in open_files(pid))
