@@ -11,6 +11,7 @@ import pytest
 from launcher.records.approval import open_approvals
 from tests.agent_client import ask
 from tests.terminal import terminal, until
+from tests.warm_app import WITHOUT_VALIDATION
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("training-job")]
 
@@ -40,7 +41,7 @@ def test_approved_quote_launches_once_through_mcp(tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text('print("trained", flush=True)\n')
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "COLUMNS": "300"}
+    environment = {**os.environ, **WITHOUT_VALIDATION, "XDG_STATE_HOME": str(tmp_path / "state"), "COLUMNS": "300"}
     approval = approved(tmp_path, environment)
     calls = [("approvals", {}), ("launch", {"approval": approval})]
     calls += [("result", {"id": approval}), ("launch", {"approval": approval})]

@@ -15,6 +15,7 @@ from tests.documents import read_document
 from tests.sandbox.clients import slipway
 from tests.sandbox.job_trainers import TRAINER, undisturbed
 from tests.waiting import until
+from tests.warm_app import WITHOUT_VALIDATION
 
 STARTS_SERVERS = True
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("closed-launches")]
@@ -33,7 +34,7 @@ run: {{command: [python3, train.py, "{steps}"], workdir: work}}
 @pytest.fixture(scope="module")
 def account(tmp_path_factory):
     """A running sandbox, which stands for the account, and the environment of somebody who can reach it."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("account"))}
+    environment = {**os.environ, **WITHOUT_VALIDATION, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("account"))}
     place = running_sandbox.start(environment, scheduler="local")
     yield Sandbox.attach(place, region=REGION), environment
     running_sandbox.stop(environment)

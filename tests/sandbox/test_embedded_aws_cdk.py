@@ -10,6 +10,7 @@ import pytest
 from launcher.cdk import toolchain
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from tests.sandbox import clients
+from tests.warm_app import WITHOUT_VALIDATION
 
 REGION = "us-east-2"
 pytestmark = pytest.mark.xdist_group("embedded-cdk")
@@ -65,25 +66,30 @@ app.synth()
 
 @pytest.fixture(scope="module")
 def cdk(sandbox, tmp_path_factory):
-    """Runs the CDK CLI in a folder with the app."""
+    """Runs the CDK CLI in a folder with the app, and with its stacks as they are synthesised once in `assembly`."""
     folder = tmp_path_factory.mktemp("app")
     (folder / "app.py").write_text(APP)
     (folder / "node.sh").write_text("#!/bin/sh\ntrue\n")
     (folder / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}))
-    environment = sandbox.process_environment(toolchain.environment(os.environ))
+    environment = sandbox.process_environment(toolchain.environment(os.environ)) | WITHOUT_VALIDATION
 
     def run(*arguments):
         command = [*toolchain.cdk_command(), "--no-color", *arguments]
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
-    bootstrap = run("bootstrap", f"aws://{ACCOUNT}/{REGION}")
-    assert bootstrap.returncode == 0, bootstrap.stdout + bootstrap.stderr
+    for arguments in (
+        ("synth", "--quiet", "--output", "assembly"),
+        ("bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", "assembly"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
     return run
 
 
 @pytest.fixture(scope="module")
 def deployed(cdk):
-    return cdk("deploy", "--all", "--require-approval", "never", "--concurrency", "2", "--outputs-file", "outputs.json")
+    options = ("--require-approval", "never", "--concurrency", "2", "--outputs-file", "outputs.json")
+    return cdk("deploy", "--app", "assembly", "--all", *options)
 
 
 @pytest.fixture
@@ -142,7 +148,7 @@ class TestEnd:
         assert statuses(cdk_client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
 
     def test_destroy_removes_all_stacks_except_protected(self, deployed, cdk, cdk_client, sandbox):
-        refused = cdk("destroy", "--all", "--force")
+        refused = cdk("destroy", "--app", "assembly", "--all", "--force")
         assert refused.returncode != 0
         assert "cannot be deleted while TerminationProtection is enabled" in refused.stdout + refused.stderr
         assert set(statuses(cdk_client)) == {"CDKToolkit", "store"}

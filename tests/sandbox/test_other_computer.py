@@ -12,6 +12,7 @@ from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document
 from tests.sandbox.clients import client, slipway
 from tests.waiting import until
+from tests.warm_app import WITHOUT_VALIDATION
 
 STARTS_SERVERS = True
 pytestmark = [pytest.mark.server]
@@ -31,7 +32,7 @@ run: {{command: "echo the trainer speaks; sleep 600", workdir: work}}
 def account(tmp_path_factory):
     """A running sandbox, which stands for the account, and the environment of somebody who can reach it."""
     cache = tmp_path_factory.mktemp("account")
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    environment = {**os.environ, **WITHOUT_VALIDATION, "XDG_CACHE_HOME": str(cache)}
     place = running_sandbox.start(environment, scheduler="local")
     yield Sandbox.attach(place, region=REGION), environment
     running_sandbox.stop(environment)
