@@ -39,8 +39,8 @@ MORE_FAILURES = 3
 POLL_S = 0.5 if SANDBOX else 5.0
 """Seconds between two looks at the metadata service: EC2 gives two minutes' notice."""
 LOOK_S = 3.0 if SANDBOX else 15.0
-"""Seconds between two looks at the job's other instances: at most 32 calls a minute for eight nodes. Each look starts the
-AWS CLI: half a second of a core, of which a sandbox shares few."""
+"""Seconds between two looks at the job's other instances: at most 32 calls a minute for eight nodes. Each starts the
+AWS CLI, which takes half a second of a core."""
 PAUSE_S = 0.2 if SANDBOX else 2.0
 SHIP_S = 5.0 if SANDBOX else 20.0
 """Seconds between two copies of the log to CloudWatch."""
