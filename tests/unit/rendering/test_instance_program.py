@@ -15,7 +15,13 @@ MEMBERS = {
     "Reservations": [
         {
             "Instances": [
-                {"InstanceId": INSTANCE, "LaunchTime": "2026-11-28T12:00:00Z", "PrivateIpAddress": "127.0.0.1"},
+                {
+                    "InstanceId": INSTANCE,
+                    "InstanceType": "g6e.8xlarge",
+                    "LaunchTime": "2026-11-28T12:00:00Z",
+                    "Placement": {"AvailabilityZone": "us-east-2a"},
+                    "PrivateIpAddress": "127.0.0.1",
+                },
             ]
         }
     ]
