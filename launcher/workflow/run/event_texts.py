@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.agent.manifest import place_text
+from launcher.agent.node.notice import CANCEL
 from launcher.model.report import EndedBy, instances_text
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
@@ -101,6 +102,15 @@ def _notice(source: str) -> str:
     return words.get(source, source)
 
 
+def _notice_text(source: str, *, in_pod: bool) -> str:
+    if source != CANCEL:
+        return f": notice of an interruption ({_notice(source)})"
+    # Slurm sends SIGTERM for a requeue too; in a pod the store says that a person cancelled the job.
+    return (
+        " is cancelled: it may save until its grace time is over" if in_pod else ": SIGTERM, for a cancel or a requeue"
+    )
+
+
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}{_instances(event)}",
     "restored": _restored_text,
@@ -113,7 +123,7 @@ _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "outputs-stored": lambda event: f": outputs stored: {_files(event)}, {event['bytes']:,} bytes",
     "checkpoint-layout": lambda event: f": checkpoint layout {event['layout']}",
     "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
-    "notice": lambda event: f": notice of an interruption ({_notice(str(event.get('source')))})",
+    "notice": lambda event: _notice_text(str(event.get("source")), in_pod=event.get("left_s") is not None),
     "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",
     "straggler-over": lambda event: f": {event.get('slow_node')} is as fast as the other nodes again",
     "hung": lambda event: f": no step for {number_of(float(str(event['minutes'])), 'minute')}, the agent ends it",

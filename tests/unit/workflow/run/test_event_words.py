@@ -74,3 +74,14 @@ def test_failed_attempt_is_shown_with_the_reason_of_the_agent(code: int, reason:
 def test_slurm_signal_is_shown_with_its_possible_causes() -> None:
     text = event_text({"event": "notice", "attempt": 1, "source": "signal"})
     assert text == "attempt 1: notice of an interruption (Slurm's signal before the time limit or a preemption)"
+
+
+@pytest.mark.parametrize(
+    "left_s, text",
+    [
+        (120.0, "attempt 1 is cancelled: it may save until its grace time is over"),
+        (None, "attempt 1: SIGTERM, for a cancel or a requeue"),
+    ],
+)
+def test_cancel_is_no_interruption_in_words(left_s: float | None, text: str) -> None:
+    assert event_text({"event": "notice", "attempt": 1, "source": "cancel", "left_s": left_s}) == text
