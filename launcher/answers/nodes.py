@@ -146,9 +146,9 @@ def _idle(listed: ListedNodes, node: ClusterNode) -> str:
 
 
 def _notes(number: int, node: ClusterNode) -> list[str]:
-    """The scheduler's word and reason of a node that is not plainly at work or idle."""
+    """The scheduler's word and reason of a node that is not plainly at work or idle, or of which a reason is known."""
     notes = []
-    if node.use not in (NodeUse.BUSY, NodeUse.IDLE, NodeUse.OFF):
+    if node.use is not NodeUse.OFF and (node.reason or node.use not in (NodeUse.BUSY, NodeUse.IDLE)):
         reason = f": {node.reason}" if node.reason else ""
         notes.append(f"  {number}: {node.state}{reason}")
     return notes

@@ -17,6 +17,11 @@ JOBS_METRIC = "QueuedJobs"
 TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Allowed instance counts of a SageMaker training plan (a study with read-only calls, 2026-10-04, of the developer
 guide's training plans)."""
+CHECKING = "DeepHealthCheckInProgress"
+"""The state of an instance whose deep health checks run (botocore 1.44.5, sagemaker, ClusterInstanceStatus)."""
+CHECK_MINUTES = (53, 112)
+"""Shortest and longest deep health checks: hardware 1 to 2 minutes, DCGM 45 to 90, EFA 2 to 5, NCCL 5 to 15 (SageMaker
+developer guide, deep health checks of Slurm clusters, read 2026-11-29)."""
 ADDED_A_CALL = 50
 """Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
 

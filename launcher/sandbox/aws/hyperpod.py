@@ -5,12 +5,13 @@ launcher/sandbox/cluster/hyperpod_request.py.
 
 Emulated: the validation of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls;
 the scripts of its instances (hyperpod_boots.py), without which the cluster is not created; a Slurm with a node for each
-worker instance and the settings of the controller's script; the replacement of a failed instance. Not emulated: health
-checks, mounts, EFA, `srun --auto-resume`. Calls that change a cluster are in hyperpod_calls.py.
+worker instance and the settings of the controller's script; the replacement of a failed instance; deep health checks,
+which pass, and during which no update is possible (as in hyperpod_calls.py). Not emulated: mounts, EFA, `srun
+--auto-resume`. Calls that change a cluster are in hyperpod_calls.py.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -133,6 +134,8 @@ class HyperPod:
         for group in hyperpod_groups(current.request, requested.properties):
             if group.needs is Needs.NEW_CLUSTER:
                 raise ResourceRefusedError(f"{group.path} cannot be changed: it is {group.old}, got {group.new}")
+        if checking := current.checking():
+            raise ResourceRefusedError(in_progress(name, checking))
         self._delete(requested, before)
         return self._make(requested, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
@@ -149,6 +152,11 @@ def end(cluster: Any, clusters: Registry, hosts: Registry) -> None:
         clusters.stop(cluster.cluster_name)
     else:
         hyperpod_nodes.remove_nodes(cluster.request, hosts)
+
+
+def in_progress(cluster: str, ids: Iterable[str]) -> str:
+    """The refusal of a change during deep health checks; the developer guide gives only the words "in progress"."""
+    return f"Cluster {cluster}: deep health checks are in progress on {', '.join(ids)}"
 
 
 def _part(group: Mapping[str, Any]) -> str:

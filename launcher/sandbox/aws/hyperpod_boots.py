@@ -12,9 +12,6 @@ groups of file systems; instances that replace others on request, except with Sl
 """
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -28,6 +25,7 @@ from moto.logs.models import logs_backends
 from moto.sagemaker.models import ClusterNode, sagemaker_backends
 
 from launcher.catalog.load import load
+from launcher.sandbox.aws import boot_scripts
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.pod_cluster import FAILURE, PodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
@@ -38,13 +36,9 @@ from launcher.sandbox.cluster.specification import ClusterFailedError
 REPLACED_S = 5.0
 """Seconds until another instance starts in place of a failed one; HyperPod takes minutes."""
 _AT_ONCE = 4
-_LONGEST_S = 120.0
-_DRY_RUN = b"SLIPWAY_DRY_RUN"
-"""A script that knows this variable runs no command as root if it is 1."""
 _LOG_GROUPS = threading.Lock()
 _LOG = "var/log/provision/provisioning.log"
 _SLURMD = b"[Service]\nExecStart=/opt/slurm/sbin/slurmd -D $SLURMD_OPTIONS\n"
-_HOSTNAME = '#!/bin/sh\ncase "$*" in *-I*) echo "{address}" ;; *) echo "ip-{dashed}" ;; esac\n'
 
 
 def start_instances(cluster: PodCluster, group: str, count: int) -> list[str]:
@@ -63,7 +57,9 @@ def start_instances(cluster: PodCluster, group: str, count: int) -> list[str]:
         elif failure:
             cluster.nodes[instance_id].status = FAILURE
             cluster.failure = failure
-    return [instance_id for instance_id, failure in failures.items() if not failure]
+    started = [instance_id for instance_id, failure in failures.items() if not failure]
+    cluster.check_on_start(started)
+    return started
 
 
 def keep_replacing(cluster: PodCluster, clusters: Registry, hosts: Registry) -> None:
@@ -85,6 +81,7 @@ def _replace(cluster: PodCluster, join: Callable[[str, str], None]) -> None:
             elif cluster.waiting.pop(logical_id, None) is None:
                 cluster.nodes.pop(instance_id, None)
             else:
+                cluster.check_on_start([instance_id])
                 join(group, instance_id)
 
 
@@ -144,20 +141,14 @@ def _failure(cluster: PodCluster, instance_id: str) -> str:
     """Run an instance's script; return SageMaker's reason if it failed, else an empty text."""
     node = cluster.nodes[instance_id]
     scripts, entry = _scripts(cluster, node.instance_group_name)
-    if _DRY_RUN not in scripts.get(entry, b""):
+    if boot_scripts.DRY_RUN not in scripts.get(entry, b""):
         return ""
     with TemporaryDirectory(prefix="slipway-instance-") as folder:
         root = Path(folder)
         for name, text in scripts.items():
-            _write_file(root / "scripts" / name, text)
-        done = subprocess.run(
-            ["timeout", str(_LONGEST_S), "bash", root / "scripts" / entry],
-            cwd=root,
-            env=_instance(cluster, node, root),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+            boot_scripts.written(root / "scripts" / name, text)
+        address = _write_files(cluster, node, root)
+        done = boot_scripts.run(root / "scripts" / entry, (), root, node.instance_id, address)
         log = root / "machine" / _LOG
         lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
     stream = f"LifecycleConfig/{node.instance_group_name}/{instance_id}"
@@ -186,8 +177,8 @@ def _scripts(cluster: PodCluster, group: str) -> tuple[dict[str, bytes], str]:
     return {name: file.value for name, file in stored.items() if file is not None}, entry
 
 
-def _instance(cluster: PodCluster, node: ClusterNode, root: Path) -> Mapping[str, str]:
-    """Write what HyperPod and its image leave on an instance; return the environment of its script."""
+def _write_files(cluster: PodCluster, node: ClusterNode, root: Path) -> str:
+    """Write what HyperPod and its image leave on an instance; return its address."""
     machine, nodes = root / "machine", dict(cluster.nodes)
     addresses = {id_: f"10.0.{number // 250}.{4 + number % 250}" for number, id_ in enumerate(nodes)}
     address = addresses[node.instance_id]
@@ -206,59 +197,21 @@ def _instance(cluster: PodCluster, node: ClusterNode, root: Path) -> Mapping[str
         "ClusterConfig": {"ClusterName": cluster.cluster_name, "ClusterArn": cluster.arn},
         "InstanceGroups": listed,
     }
-    _write_file(machine / "opt/ml/config/resource_config.json", json.dumps(config).encode())
+    boot_scripts.written(machine / "opt/ml/config/resource_config.json", json.dumps(config).encode())
     group = cluster.groups[node.instance_group_name]
     if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
         host = f"SlurmctldHost=ip-{address.replace('.', '-')}({address})\n"
-        _write_file(machine / "opt/slurm/etc/slurm.conf", f"ClusterName={cluster.cluster_name}\n{host}".encode())
-    _write_file(
-        machine / "etc/systemd/system/slurmd.service",
-        b"[Service]\nExecStart=/opt/slurm/sbin/slurmd -D $SLURMD_OPTIONS\n",
-    )
-    _devices(machine, group)
-    programs = root / "bin"
-    _write_file(programs / "hostname", _HOSTNAME.format(address=address, dashed=address.replace(".", "-")).encode())
-    (programs / "hostname").chmod(0o755)
-    (programs / "python3").symlink_to(sys.executable)
-    return {
-        "PATH": f"{programs}:{os.environ.get('PATH', os.defpath)}",
-        "HOME": str(machine),
-        "LC_ALL": "C.UTF-8",
-        "SLIPWAY_DRY_RUN": "1",
-        "SLIPWAY_ROOT": str(machine),
-        # The instance is complete when its script begins.
-        "SLIPWAY_TRIES": "1",
-    }
-
-
-def _devices(machine: Path, group: Mapping[str, Any]) -> None:
-    """The chips, EFA interfaces, disks and mounts of a group's type."""
+        text = f"ClusterName={cluster.cluster_name}\n{host}"
+        boot_scripts.written(machine / "opt/slurm/etc/slurm.conf", text.encode())
+    boot_scripts.written(machine / "etc/systemd/system/slurmd.service", _SLURMD)
     mounts = [
         f"{config['FsxLustreConfig']['DnsName']}@tcp:/{config['FsxLustreConfig']['MountName']}"
         f" {config['FsxLustreConfig'].get('MountPath', '/fsx')} lustre rw 0 0"
         for config in group.get("InstanceStorageConfigs", [])
         if "FsxLustreConfig" in config
     ]
-    facts = load().instance_types.get(ec2_type(group))
-    if facts is not None and facts.nvme_gb:
-        mounts.append("/dev/md0 /opt/sagemaker xfs rw 0 0")
-        _write_file(machine / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_1", b"")
-    _write_file(machine / "proc/mounts", "".join(f"{line}\n" for line in mounts).encode())
-    for mount in mounts:
-        (machine / mount.split()[1].lstrip("/")).mkdir(parents=True, exist_ok=True)
-    for index in range(facts.accelerators if facts is not None else 0):
-        _write_file(machine / f"dev/{'neuron' if facts is not None and facts.neuron else 'nvidia'}{index}", b"")
-    driver = machine / "sys/bus/pci/drivers/efa"
-    driver.mkdir(parents=True)
-    for index in range(facts.efa_interfaces if facts is not None else 0):
-        device = machine / f"sys/class/infiniband/rdmap{index}/device"
-        device.mkdir(parents=True)
-        (device / "driver").symlink_to(driver)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    boot_scripts.write_devices(machine, load().instance_types.get(ec2_type(group)), mounts, scratch="/opt/sagemaker")
+    return address
 
 
 def _log_group(cluster: PodCluster) -> str:

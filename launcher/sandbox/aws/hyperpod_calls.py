@@ -3,13 +3,18 @@
 Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the client uses, and the SageMaker API
 reference.
 
-Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
+Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size, which is
+refused while deep health checks run ("an error message stating that deep health checks are in progress", developer
+guide, "Updating SageMaker HyperPod cluster configuration" of EKS, read 2026-11-29; of the call's exceptions in botocore
+only ConflictException fits, and the guide names none);
 BatchDeleteClusterNodes, which lowers the target size, also for nodes whose instances fail to start; with EKS
 BatchAddClusterNodes, which raises it (the sandbox chooses which nodes go); the scripts of instances that these calls
 start; BatchRebootClusterNodes and BatchReplaceClusterNodes by instance id, which end what runs on a
-node; StartClusterHealthCheck, whose checks pass at once; ListClusterEvents and DescribeClusterEvent
+node, and refuse one under a check (InvalidInstanceStatus); StartClusterHealthCheck, one at a time in a cluster
+(developer guide, deep health checks of Slurm clusters); all checks pass; ListClusterEvents and DescribeClusterEvent
 (hyperpod_events.py); DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not
-emulated: other changes of a cluster, health checks of a replacement, and delays.
+emulated: other changes of a cluster, refusals of deletions during checks, of which AWS documents none, jobs that wait
+for checks, and delays.
 """
 
 import re
@@ -19,14 +24,14 @@ from functools import wraps
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
+from moto.sagemaker.exceptions import ConflictException, ResourceNotFound, ValidationError
 from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.sandbox.aws import hyperpod_boots, hyperpod_events
-from launcher.sandbox.aws.hyperpod import end
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.hyperpod import end, in_progress
+from launcher.sandbox.aws.pod_cluster import CHECKED_ON_DEMAND_S, PodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 from launcher.sandbox.cluster.registry import Registry
@@ -44,7 +49,7 @@ _MAX_CHECKED_GROUPS = 99
 _CHECKS = ("InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation")
 """Maximum and values of StartClusterHealthCheck (botocore 1.44.5)."""
 _ID = re.compile(r"i-[a-f0-9]{8}(?:[a-f0-9]{9})?")
-_BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
+_BY_NAME = ("describe_cluster", "list_cluster_nodes")
 _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
 
@@ -82,11 +87,20 @@ def install(clusters: Registry, hosts: Registry) -> None:
 
     changes = (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster)
     of_nodes = (batch_reboot_cluster_nodes, batch_replace_cluster_nodes, start_cluster_health_check)
-    lists = (list_cluster_nodes, list_cluster_events, describe_cluster_event)
+    lists = (describe_cluster_node, list_cluster_nodes, list_cluster_events, describe_cluster_event)
     for call in (*changes, *of_nodes, *lists):
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
+
+
+def describe_cluster_node(response: Any) -> ActionResult:
+    """Describe a node of a cluster."""
+    pod, node_id = _pod(response), response._get_param("NodeId")  # noqa: SLF001  as above
+    details = response.sagemaker_backend.describe_cluster_node(cluster_name=pod.cluster_name, node_id=node_id)
+    node = pod.nodes[node_id]
+    status = {"Status": pod.state(node), "Message": pod.message(node)}
+    return ActionResult({"NodeDetails": {**details, "InstanceStatus": status}})
 
 
 def list_cluster_nodes(response: Any) -> ActionResult:
@@ -120,9 +134,19 @@ def describe_cluster_event(response: Any) -> ActionResult:
 
 
 def start_cluster_health_check(response: Any) -> ActionResult:
-    """Accept checks, which pass at once."""
+    """Begin checks; they pass."""
     pod, request = _pod(response), response._get_params()  # noqa: SLF001  as above
-    _refuse_checks(pod, request["DeepHealthCheckConfigurations"])
+    configurations = request["DeepHealthCheckConfigurations"]
+    _refuse_checks(pod, configurations)
+    active = [id_ for id_ in pod.checked_on_demand if id_ in pod.checking()]
+    if active:
+        raise ConflictException(in_progress(pod.cluster_name, active))
+    pod.checked_on_demand = tuple(
+        id_
+        for configuration in configurations
+        for id_ in configuration.get("InstanceIds") or pod.instances(configuration["InstanceGroupName"])
+    )
+    pod.check(pod.checked_on_demand, CHECKED_ON_DEMAND_S)
     return ActionResult({"ClusterArn": pod.arn})
 
 
@@ -157,6 +181,8 @@ def _update_cluster(clusters: Registry, pod: PodCluster, request: Mapping[str, A
     unknown = set(request) - _UPDATED
     if unknown:
         raise NotImplementedError(f"the sandbox's UpdateCluster does not support {', '.join(sorted(unknown))}")
+    if checking := pod.checking():
+        raise ConflictException(in_progress(pod.cluster_name, checking))
     recovery = request.get("NodeRecovery", _RECOVERIES[0])
     if recovery not in _RECOVERIES:
         raise ValidationError(message=f"NodeRecovery: got {recovery!r}, allowed: {', '.join(_RECOVERIES)}")
@@ -289,7 +315,13 @@ def _requested_instances(pod: PodCluster, request: Mapping[str, Any]) -> tuple[l
         for id_ in ids
         if id_ not in pod.nodes
     ]
-    return [id_ for id_ in ids if id_ in pod.nodes], failed
+    checking = set(pod.checking())
+    failed += [
+        {"NodeId": id_, "ErrorCode": "InvalidInstanceStatus", "Message": in_progress(pod.cluster_name, [id_])}
+        for id_ in ids
+        if id_ in checking
+    ]
+    return [id_ for id_ in ids if id_ in pod.nodes and id_ not in checking], failed
 
 
 def _reboot_nodes(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,8 +336,9 @@ def _replace_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request
     if control is None:
         clusters.renew(pod.cluster_name, ids)
     for id_ in ids if control is not None else ():
-        group = pod.nodes.pop(id_).instance_group_name
-        hosts.renew_node(str(control), id_, pod.add(group))
+        successor = pod.add(pod.nodes.pop(id_).instance_group_name)
+        pod.check_on_start([successor])
+        hosts.renew_node(str(control), id_, successor)
     return {"Successful": ids, "Failed": failed}
 
 

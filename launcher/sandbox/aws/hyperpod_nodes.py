@@ -6,7 +6,7 @@ launcher/sandbox/cluster/hyperpod_eks_request.py.
 Emulated: the validation of the request; a cluster and its instances in moto's SageMaker; a Kubernetes node for each
 instance whose script has ended well, with HyperPod's labels. Chips and interfaces become allocatable when the chart's
 plugins report them. A group with a MinInstanceCount whose scripts fail ends the creation at once, not after three
-hours. Not emulated: health checks, start times of instances, later changes of groups.
+hours. Not emulated: start times of instances, later changes of groups.
 """
 
 from collections.abc import Mapping

@@ -7,16 +7,19 @@ newer types and properties, and accepts scripts only from buckets of one name.
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.sagemaker.models import ClusterNode
 
+from launcher.model.hyperpod import CHECKING
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 
 IN_SERVICE = "InService"
 RUNNING, FAILURE, PENDING = "Running", "Failure", "Pending"
 """States of an instance (botocore 1.44.5, sagemaker, ClusterInstanceStatus)."""
+CHECKED_ON_START_S, CHECKED_ON_DEMAND_S = 10.0, 60.0
+"""Seconds of an instance's deep health checks; on AWS both take 53 to 112 minutes (launcher/model/hyperpod.py)."""
 _SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
 """Members that DescribeCluster returns as CreateCluster received them."""
 
@@ -38,6 +41,10 @@ class PodCluster:
     waiting: dict[str, str] = field(default_factory=dict)
     # SageMaker's events of instances that failed to start.
     failed_starts: list[dict[str, Any]] = field(default_factory=list)
+    # When the deep health checks of an instance end, by its id.
+    checked_until: dict[str, datetime] = field(default_factory=dict)
+    # The instances of the newest on-demand check.
+    checked_on_demand: tuple[str, ...] = ()
     # SageMaker's reason for the newest instance that failed to start and stays.
     failure: str = ""
 
@@ -81,7 +88,7 @@ class PodCluster:
     ) -> list[dict[str, Any]]:
         """Nodes as ListClusterNodes returns them; with logical ids also those that have no instance yet."""
         summaries = [
-            {**node.summary(), "InstanceStatus": {"Status": node.status, "Message": self.message(node)}}
+            {**node.summary(), "InstanceStatus": {"Status": self.state(node), "Message": self.message(node)}}
             for node in nodes
         ]
         if not with_logical_ids:
@@ -103,6 +110,25 @@ class PodCluster:
     def message(self, node: ClusterNode) -> str:
         """SageMaker's message on a node's state."""
         return self.failure if node.status == FAILURE else ""
+
+    def state(self, node: ClusterNode) -> str:
+        """SageMaker's word for an instance's state."""
+        return CHECKING if node.instance_id in self.checking() else str(node.status)
+
+    def checking(self) -> list[str]:
+        """The ids of the instances whose deep health checks run."""
+        now = datetime.now(UTC)
+        return [id_ for id_, end in self.checked_until.items() if id_ in self.nodes and now < end]
+
+    def check(self, ids: Iterable[str], seconds: float) -> None:
+        """Begin the deep health checks of instances."""
+        self.checked_until |= dict.fromkeys(ids, datetime.now(UTC) + timedelta(seconds=seconds))
+
+    def check_on_start(self, ids: Iterable[str]) -> None:
+        """Begin the deep health checks of new instances whose groups have them."""
+        groups = self.groups
+        checked = [id_ for id_ in ids if groups[self.nodes[id_].instance_group_name].get("OnStartDeepHealthChecks")]
+        self.check(checked, CHECKED_ON_START_S)
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """A deployed HyperPod cluster with EKS: its description, the commands to access it, and the return of its nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from launcher.aws import hyperpod
@@ -29,6 +29,10 @@ class HyperPodEksCluster(EksCluster):
         (readback.cluster, (HYPERPOD_TYPE,)), (readback.quotas, ("AWS::SageMaker::ComputeQuota",)), *CONTROL_PLANE
     )
     instances = MappingProxyType({HYPERPOD_TYPE: readback.group_instances})
+
+    def refuse_busy(self, session: Session, cluster: str, changed: Container[str], rate: str) -> None:
+        """Refuse changes of the cluster while deep health checks run."""
+        hyperpod_nodes.refuse_during_checks(session, cluster, changed, rate)
 
     def describe(self, plan: Plan, head: str, node_text: str) -> str:
         """One line that describes the cluster to be deployed."""
@@ -64,6 +68,7 @@ class HyperPodEksCluster(EksCluster):
 
     def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
         """What an action on a node does: pods are evicted, and save, before their node goes."""
+        hyperpod_nodes.refuse_checked(action, facts.node)
         return hyperpod_nodes.check_effect(facts) if action is NodeAction.CHECK else super().node_effect(action, facts)
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:

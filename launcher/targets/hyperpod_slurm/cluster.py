@@ -1,7 +1,7 @@
 """A deployed HyperPod cluster with Slurm: its description, its controller, access commands, return of its workers."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from launcher.agent import safe_json
@@ -74,6 +74,10 @@ class HyperPodSlurmCluster(SlurmCluster):
         target = f"sagemaker-cluster:{outputs['ClusterId']}_{CONTROLLER}-{running[0]}"
         return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
+    def refuse_busy(self, session: Session, cluster: str, changed: Container[str], rate: str) -> None:
+        """Refuse changes of the cluster while deep health checks run."""
+        hyperpod_nodes.refuse_during_checks(session, cluster, changed, rate)
+
     def describe(self, plan: Plan, head: str, node_text: str) -> str:
         """One line that describes the cluster to be deployed."""
         return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {node_text}, up from the start"
@@ -115,6 +119,7 @@ class HyperPodSlurmCluster(SlurmCluster):
             notify(f"whether the workers of {cluster} are stopped is unknown: these credentials cannot read it")
             return
         if any(current[group["InstanceGroupName"]].desired < group["InstanceCount"] for group in groups):
+            hyperpod_nodes.refuse_during_checks(session, cluster, {HYPERPOD_TYPE})
             hyperpod.resize(session, cluster, groups)
             notify(f"the workers of {cluster} were stopped: starting them; they are billed from now on")
 
@@ -128,6 +133,7 @@ class HyperPodSlurmCluster(SlurmCluster):
 
     def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
         """What an action on a node does: SageMaker reboots and replaces instances at once, whatever runs on them."""
+        hyperpod_nodes.refuse_checked(action, facts.node)
         if action is NodeAction.CHECK:
             return hyperpod_nodes.check_effect(facts)
         effect = super().node_effect(action, facts)

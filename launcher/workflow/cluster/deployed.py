@@ -1,6 +1,6 @@
 """A target's stacks in the account: the cluster that a launch uses, and the resources that are read back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +103,15 @@ class DeployedStacks:
 
         Raises:
             DeploymentFailedError: a change does not end.
+        """
+
+    def refuse_busy(self, session: Session, cluster: str, changed: Container[str], rate: str) -> None:
+        """Refuse changes of resources of the types `changed` while their service refuses them; none does by default.
+
+        `rate` are the dollars an hour of the cluster in words.
+
+        Raises:
+            ImpossibleError: the service refuses changes for some time; the hint says for how long.
         """
 
 

@@ -12,6 +12,7 @@ from launcher.agent import safe_json
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
+from launcher.catalog.load import Catalog
 from launcher.catalog.updates import load_replacing
 from launcher.cdk.commands import Assembly, Cdk
 from launcher.cdk.difference import (
@@ -137,6 +138,17 @@ def refuse_update(difference: Difference, cluster: str) -> None:
             hint=f"undo the change, or run slipway down {cluster} and then this command again, or rename the plan",
             findings=refused,
         )
+
+
+def refuse_busy(difference: Difference, plan: Plan, session: Session, catalog: Catalog) -> None:
+    """Continue only if the cluster's service accepts the changes at this time.
+
+    Raises:
+        ImpossibleError: it refuses them for some time.
+    """
+    rate = hourly_rate(difference.before.values(), catalog, session.region)
+    changed = {change.type for change in difference.changes}
+    stacks_of(plan.place.target).refuse_busy(session, f"slipway-{plan.cluster_name}", changed, rate.text)
 
 
 def _owner(change: ResourceChange) -> str:
@@ -276,6 +288,7 @@ def approved_deployment(
         for line in difference_lines(difference, context, place.region, description, quoted):
             context.notify(line)
         refuse_update(difference, plan.cluster_name)
+        refuse_busy(difference, plan, session, context.catalog)
         stops = stops_fleet(difference, plan, session, context.notify)
         context.approve()
         stacks_of(plan.place.target).await_changes(session, f"slipway-{plan.cluster_name}", context.notify)
@@ -317,6 +330,7 @@ def shown_only(
     for line in difference_lines(difference, context, session.region, description, quoted):
         context.notify(line)
     refuse_update(difference, plan.cluster_name)
+    refuse_busy(difference, plan, session, context.catalog)
     stops_fleet(difference, plan, session, context.notify)
 
 

@@ -207,9 +207,19 @@ def test_health_check_of_an_idle_node_shows_the_effect_and_of_a_busy_node_is_ref
     assert "reboots or replaces" in effect.node
     assert effect.cost.startswith("$55.04 an hour")
     busy = NodeFacts(node=BUSY, usd_per_hour=Decimal("55.04"))
-    with pytest.raises(ImpossibleError, match="does not document") as refused:
+    with pytest.raises(ImpossibleError, match="documents no effect") as refused:
         cluster_at(kind).node_effect(NodeAction.CHECK, busy)
     assert f"drain {BUSY.name}" in refused.value.hint
+
+
+@pytest.mark.parametrize("kind", HYPERPOD)
+@pytest.mark.parametrize("action", [NodeAction.REBOOT, NodeAction.REPLACE, NodeAction.CHECK])
+def test_node_under_a_health_check_is_not_rebooted_replaced_or_checked(kind, action):
+    checked = NodeFacts(node=replace(IDLE, reason="DeepHealthCheckInProgress"), usd_per_hour=Decimal("55.04"))
+    with pytest.raises(ImpossibleError, match=f"does not {action} it until they end") as refused:
+        cluster_at(kind).node_effect(action, checked)
+    assert "53 to 112 minutes" in refused.value.hint
+    assert cluster_at(kind).node_effect(NodeAction.DRAIN, checked).job == "no job runs on it"
 
 
 @pytest.mark.parametrize("kind", WITHOUT_CHECKS)
