@@ -64,6 +64,8 @@ and the guard's marks of sent notifications."""
 GUARD_STATES = "/slipway"
 """Begins the names of the guards' parameters in Systems Manager; the stack's name follows."""
 BOOTS_FOLDER, GUARD_STOP = "boots", "stopped.json"
+FAILED_BOOT = "-failed.txt"
+"""The end of the keys of failed boots (templates/slurm/report_boot.sh)."""
 """Below the messages: how the boots of nodes ended. Among the marks: why the guard stopped nodes
 (templates/guard/boots.py)."""
 STAGED_DAYS, RESENT_DAYS = 30, 14

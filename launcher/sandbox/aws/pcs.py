@@ -4,11 +4,11 @@ Emulated: the validation of clusters, node groups and queues (launcher/sandbox/c
 region, one in creation at a time, ten groups and ten queues a cluster; the order of removal, and a cluster that is not
 deleted shortly after its last group or queue (awsome-distributed-ai, aws-pcs/docs/DEPLOY-TESTING.md); instances in EC2
 for every node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the
-cluster's own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update. Not
-emulated: programs on instances (user data, lifecycle scripts, mounts), nodes that start with jobs (all run from the
-beginning), accounting, logs, the time that creation and removal need, new settings and nodes of a changed cluster or
-group (they get their request, and running nodes stay), and jobs that go on while a group grows beyond its first size
-(Slurm starts again).
+cluster's own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update; the
+lifecycle scripts of instances (pcs_boots.py), and other instances in place of those on which one fails, without end.
+Not emulated: user data, mounts, nodes that start with jobs (all run from the beginning), accounting, logs, the time
+that creation and removal need, new settings and nodes of a changed cluster or group (they get their request, and
+running nodes stay), and jobs that go on while a group grows beyond its first size (Slurm starts again).
 """
 
 import secrets
@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from launcher.model import pcs
-from launcher.sandbox.aws import pcs_instances
+from launcher.sandbox.aws import pcs_boots, pcs_instances
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.pcs_request import (
@@ -38,6 +38,8 @@ CREATION = UPDATE = timedelta(seconds=2)
 """How long a cluster that the API creates stays in creation, and a node group in an update; on AWS minutes."""
 EMPTIED = timedelta(seconds=2)
 """How long a cluster without groups and queues cannot be deleted yet; on AWS minutes."""
+REPLACED_S = 2.0
+"""Seconds until another instance starts in place of one that failed to boot; on AWS minutes."""
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
@@ -85,6 +87,9 @@ class PcsCluster:
     groups: dict[str, Part] = field(default_factory=dict)
     queues: dict[str, Part] = field(default_factory=dict)
     instance_ids: dict[str, list[str]] = field(default_factory=dict)
+    # Instances that have booted and that no node of Slurm has yet, and instances that failed to boot, by group.
+    booted: dict[str, list[str]] = field(default_factory=dict)
+    failed: dict[str, list[str]] = field(default_factory=dict)
     running: ClusterSpec | None = None
 
     @property
@@ -190,6 +195,7 @@ class PcsService:
             if group.name == pcs.LOGIN:
                 for _ in range(int(request["scalingConfiguration"]["minInstanceCount"])):
                     self.run_instance(cluster, group)
+            self._keep_replacing(cluster)
             return cluster, group
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
@@ -319,10 +325,61 @@ class PcsService:
                 raise PcsError("ValidationException", str(failure)) from failure
 
     def run_instance(self, cluster: PcsCluster, group: Part) -> str:
-        """Run an instance of a group; return its id."""
+        """Run an instance of a group, and its lifecycle scripts; return its id, also if one of them failed."""
         instance = pcs_instances.run(self._aws, cluster.id, group.id, group.request)
         cluster.instance_ids[group.id].append(instance)
+        if not pcs_boots.boots(self._aws, instance, group.request):
+            cluster.failed.setdefault(group.id, []).append(instance)
+            if cluster.running is not None:
+                # A node of the running Slurm: its instance ends after Slurm has it.
+                threading.Timer(REPLACED_S, self._keep_replacing, (cluster,)).start()
         return instance
+
+    def next_instance(self, cluster: PcsCluster, group: Part) -> str:
+        """An instance for a node of Slurm: one that has booted, or a new one."""
+        booted = cluster.booted.get(group.id)
+        return booted.pop(0) if booted else self.run_instance(cluster, group)
+
+    def _keep_replacing(self, cluster: PcsCluster) -> None:
+        """Terminate instances that failed to boot; start others in the background until all nodes have one."""
+        with self._lock:
+            failed, cluster.failed = cluster.failed, {}
+            for group_id, ids in failed.items():
+                self._clusters.dismiss(cluster.name, ids)
+                self._terminate(cluster, group_id, ids)
+        if failed:
+            missing = {group_id: len(ids) for group_id, ids in failed.items()}
+            threading.Thread(target=self._replace, args=(cluster, missing), name="pcs-starts", daemon=True).start()
+
+    def _terminate(self, cluster: PcsCluster, group_id: str, ids: list[str]) -> None:
+        known = cluster.instance_ids.get(group_id, [])
+        known[:] = [id_ for id_ in known if id_ not in ids]
+        for id_ in ids:
+            self._aws.terminate(id_, "Client.UserInitiatedShutdown")
+
+    def _replace(self, cluster: PcsCluster, missing: Mapping[str, int]) -> None:
+        over = threading.Event()
+        while any(missing.values()) and not over.wait(REPLACED_S):
+            missing = {group_id: self._started_again(cluster, group_id, count) for group_id, count in missing.items()}
+
+    def _started_again(self, cluster: PcsCluster, group_id: str, count: int) -> int:
+        """Start instances for nodes without one, as far as the group still has these nodes; return how many failed."""
+        still = 0
+        for _ in range(count):
+            with self._lock:
+                group = cluster.groups.get(group_id) if cluster.id in self._known else None
+                most = 0 if group is None else int(group.request["scalingConfiguration"]["maxInstanceCount"])
+                if group is None or len(cluster.instance_ids[group_id]) >= most:
+                    continue
+                instance = self.run_instance(cluster, group)
+                failed = cluster.failed.pop(group_id, [])
+                if failed:
+                    self._terminate(cluster, group_id, failed)
+                    still += 1
+                elif group.name != pcs.LOGIN:
+                    cluster.booted.setdefault(group_id, []).append(instance)
+                    self._clusters.enlist(cluster.name, group.name, 1)
+        return still
 
     def _match(self, cluster: PcsCluster) -> None:
         if cluster.running is not None:
@@ -336,6 +393,7 @@ class PcsService:
         except ClusterFailedError as failure:
             raise PcsError("InternalServerException", str(failure)) from failure
         cluster.running = spec
+        self._keep_replacing(cluster)
 
     def _spec(self, cluster: PcsCluster) -> ClusterSpec:
         slurm = cluster.request.get("slurmConfiguration", {})
@@ -353,7 +411,7 @@ class PcsService:
             settings=tuple(_settings(cluster.request).items()),
             tags={},
             left_out=(
-                *("lifecycle scripts and user data (not run)", "EFA interfaces", "FSx for Lustre (not mounted)"),
+                *("user data (not run)", "EFA interfaces", "FSx for Lustre (not mounted)"),
                 *("accounting", "logs of the scheduler", "nodes that are created for jobs (all exist from the start)")
                 * bool(slurm.get("accounting")),
             ),
@@ -406,7 +464,7 @@ class PcsFleet(Ec2Fleet):
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Run a node; return the id of its instance."""
         del spec, name
-        return self.service.run_instance(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
+        return self.service.next_instance(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
 
     def terminate(self, instance_id: str, reason: str) -> None:
         """Terminate an instance, with EC2's code for the reason."""

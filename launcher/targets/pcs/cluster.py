@@ -12,6 +12,7 @@ from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.cluster_nodes import ClusterNode, NodeAction
 from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.monitoring import FAILED_BOOT
 from launcher.model.pcs import GROUP_TAG, LOGIN, PCS_CLUSTER_TAG, USER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
@@ -24,7 +25,7 @@ from launcher.targets.pcs import readback
 from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
-from launcher.workflow.cluster.guard_stop import FAILED_BOOT, last_lines
+from launcher.workflow.cluster.guard_stop import last_lines
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands

@@ -11,7 +11,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.errors import SlipwayError
-from launcher.model.monitoring import GUARD_STATES, GUARD_STOP, SENT_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import FAILED_BOOT, GUARD_STATES, GUARD_STOP, SENT_FOLDER, WORD_FOLDER
 from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
@@ -20,8 +20,6 @@ LINES = 5
 REPORT_BYTES = 64 * 1024
 """More than a node reports of its boot; a larger object in the store is not read to its end."""
 NO_STOP = ("", False)
-FAILED_BOOT = "-failed.txt"
-"""The end of the keys of failed boots (templates/slurm/report_boot.sh)."""
 
 
 def last_lines(boots: Objects) -> list[str]:

@@ -11,8 +11,9 @@ from launcher.aws import pcs as calls
 from launcher.aws import ssm
 from launcher.aws.session import Session
 from launcher.model.pcs import IMAGE_PARAMETER
-from launcher.sandbox.aws.pcs import EMPTIED
+from launcher.sandbox.aws.pcs import EMPTIED, REPLACED_S
 from launcher.targets.pcs.cluster import PcsCluster
+from launcher.targets.pcs.files import instance_script
 from tests.sandbox.aws.answers import REGION
 from tests.waiting import until
 
@@ -344,3 +345,100 @@ def update_cluster(stack, world):
 )
 def test_cluster_update_changes_only_updatable_properties(update_cluster, changes, status):
     assert update_cluster(**changes) == status
+
+
+STORE, REPORTS = "boots-of-pcs", "s3://boots-of-pcs/jobs/.guard/x/trouble/boots"
+
+
+def scripted(chips):
+    """The lifecycle actions of a group of g5.xlarge that is to have `chips` chips."""
+    arguments = [
+        "--lustre=fs",
+        "--mount-name=ab",
+        f"--chips=nvidia:{chips}",
+        "--type=g5.xlarge",
+        f"--reports={REPORTS}",
+    ]
+    script = {
+        "name": "machine",
+        "scriptSource": {"scriptLocation": f"s3://{STORE}/machine.sh"},
+        "arguments": arguments,
+        "onError": "TERMINATE",
+        "executionPolicy": "EVERY_BOOT",
+    }
+    return {"scriptCachingPolicy": "CACHE_ONCE", "stages": {"nodeBootstrapped": [script]}}
+
+
+@pytest.fixture
+def reports(client):
+    """The reports of boots by the end of their names."""
+    s3 = client("s3")
+    s3.create_bucket(Bucket=STORE, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket=STORE, Key="machine.sh", Body=instance_script().encode())
+
+    def read(end):
+        keys = [row["Key"] for row in s3.list_objects_v2(Bucket=STORE, Prefix="jobs/").get("Contents", [])]
+        return [s3.get_object(Bucket=STORE, Key=key)["Body"].read().decode() for key in keys if key.endswith(end)]
+
+    yield read
+    for row in s3.list_objects_v2(Bucket=STORE)["Contents"]:
+        s3.delete_object(Bucket=STORE, Key=row["Key"])
+    s3.delete_bucket(Bucket=STORE)
+
+
+def instances_of(client, group_id, state):
+    filters = [
+        {"Name": "tag:aws:pcs:compute-node-group-id", "Values": [group_id]},
+        {"Name": "instance-state-name", "Values": [state]},
+    ]
+    rows = client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [instance["InstanceId"] for row in rows for instance in row["Instances"]]
+
+
+@pytest.fixture
+def create_group(pcs, world, pcs_cluster, template, reports):
+    """Create a group whose instances are to have a number of chips, with a queue unless it is the login group."""
+
+    def create(name, count, chips):
+        request = group_request(
+            world,
+            template,
+            computeNodeGroupName=name,
+            scalingConfiguration={"minInstanceCount": count if name == "login" else 0, "maxInstanceCount": count},
+            nodeLifecycleActions=scripted(chips),
+        )
+        group = pcs.create_compute_node_group(**request)["computeNodeGroup"]["id"]
+        if name != "login":
+            users = [{"computeNodeGroupId": group}]
+            pcs.create_queue(clusterIdentifier=pcs_cluster, queueName="jobs", computeNodeGroupConfigurations=users)
+        return group
+
+    return create
+
+
+@pytest.mark.parametrize("name", ["nodes", "login"])
+def test_instances_that_fail_to_boot_report_it_and_are_replaced_until_their_group_is_set_to_zero(
+    pcs, client, create_group, reports, name
+):
+    group = create_group(name, 1, chips=8)
+    until(lambda: len(reports("-failed.txt")) >= 3)
+    assert all("found 1\nmachine.sh" in text and "an accelerator is missing" in text for text in reports("-failed.txt"))
+    assert len(instances_of(client, group, "terminated")) >= 2
+    pcs.update_compute_node_group(
+        clusterIdentifier="small",
+        computeNodeGroupIdentifier=group,
+        scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
+    )
+    ended = len(reports("-failed.txt"))
+    time.sleep(2 * REPLACED_S)
+    assert len(reports("-failed.txt")) == ended
+    assert instances_of(client, group, "running") == []
+
+
+@pytest.mark.parametrize("name", ["nodes", "login"])
+def test_instance_that_boots_reports_it_and_stays(client, create_group, reports, name):
+    group = create_group(name, 1, chips=1)
+    (text,) = reports("-ready.txt")
+    assert text.endswith(" is ready\n")
+    assert len(instances_of(client, group, "running")) == 1
+    assert reports("-failed.txt") == []
