@@ -247,7 +247,13 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
     key_changes: KeyChanges | None,
 ) -> Iterator[KeyChange]:
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
-    if fate is Change.REPLACED:
+    compares = key_changes if old["Type"] == new["Type"] else None
+    own = [] if compares is None else list(compares(new["Type"], was, _renew_references(becomes, moved)))
+    refused = [key for key in own if key.needs is Needs.NEW_CLUSTER]
+    if fate is Change.REPLACED and refused:
+        # The target names the plan's keys.
+        yield from refused
+    elif fate is Change.REPLACED:
         name, two = _unique_property(new["Type"], becomes, moved)
         if name is not None and at_path(was, name) == at_path(becomes, name):
             causes = " and ".join(_cause(reason.partition(":")[0], was, becomes) for reason in because)
@@ -258,8 +264,8 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
                 needs=Needs.NEW_CLUSTER,
                 why=f"{causes} replaces the resource, and there cannot be two {two}",
             )
-    elif old["Type"] == new["Type"] and key_changes is not None:
-        yield from key_changes(new["Type"], was, _renew_references(becomes, moved))
+    else:
+        yield from own
 
 
 def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from launcher.model.service_updates import EKS_TYPE
 from launcher.model.update import Needs
 from launcher.targets.eks.target import Eks
 from launcher.targets.hyperpod_slurm.target import HyperPodSlurm
+from launcher.targets.pcs.target import Pcs
 
 GOLDEN = Path(__file__).parents[2] / "golden/infra"
 REPLACING = load_replacing()
@@ -123,6 +124,18 @@ def test_replaced_resource_with_a_fixed_name_needs_a_new_cluster(case):
         "subnet": " replaces the resource, and there cannot be two subnets of that range",
     }
     assert all((key.why or "").endswith(reasons[case]) and " -> " in key.why for key in resource.keys)
+
+
+SLURM = {"Name": "a", "Scheduler": {"Version": "25.05"}}
+
+
+def test_replacement_that_the_target_refuses_names_the_key_of_the_plan():
+    old = {"A": {"Type": "AWS::PCS::Cluster", "Properties": {**SLURM, "Size": "SMALL"}}}
+    new = {"A": {"Type": "AWS::PCS::Cluster", "Properties": {**SLURM, "Size": "MEDIUM"}}}
+    (resource,) = stack_change("s", {"Resources": old}, {"Resources": new}, REPLACING, Pcs().key_changes).resources
+    assert resource.change is Change.REPLACED
+    (key,) = resource.keys
+    assert (key.path, key.old, key.new, key.plan_key) == ("Size", "SMALL", "MEDIUM", "target.nodes")
 
 
 def out(table, gateway="n"):
