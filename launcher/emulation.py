@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # For type checkers alone: a launch on AWS loads nothing of the emulator.
+    from launcher.sandbox.guard_schedule import GuardSchedule as GuardSchedule  # noqa: PLC0414  re-exported
     from launcher.sandbox.running_sandbox import RunningSandbox as RunningSandbox  # noqa: PLC0414  re-exported
     from launcher.sandbox.sandbox import Sandbox as Sandbox  # noqa: PLC0414  re-exported
 

@@ -4,8 +4,8 @@ One second represents five minutes, so that a spending limit is reached while a 
 newest call of an earlier run, and the first call waits for the job's first heartbeat. Objects in S3 are as old on it as
 in real time: a heartbeat of the last minutes is fresh. After the guard has requested the job to save, the clock waits
 until the job has left, because saving takes real time. One more call, after the guard's grace time, then ends the
-nodes. Emulated: the scheduled calls, with the deployed function's variables. Not emulated: Lambda, idle nodes, and
-calls for events.
+nodes. Nodes that fail to boot are no matter of this clock: the guard is called for them in real time. Emulated: the
+scheduled calls, with the deployed function's variables. Not emulated: Lambda, idle nodes, and calls for events.
 """
 
 import subprocess
@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from launcher.catalog.assets import asset
 from launcher.model.errors import AwsError
 
-STOP_VARIABLE = "STOP_URI"
-"""The variable of a guard's function with the S3 place of its stop request to the job."""
+FOLDER_VARIABLE = "FOLDER_URI"
+"""The variable of a guard's function with the S3 place of its messages."""
 POLL_S = 1.0
 PERIOD = timedelta(minutes=5)
 """The time between two checks of the guard: its schedule."""
@@ -82,6 +82,10 @@ for line in sys.stdin:
 """
 
 
+_ONCE = """
+import importlib, sys
+importlib.import_module(sys.argv[1]).handler({"detail-type": "Scheduled Event"}, None)
+"""
 _NOT_HERE = {"IDLE_MINUTES": "0"}
 """The sandbox's calls play the spending limit in minutes; its nodes have no metrics, queue or function that counts pods
 by which the guard could judge idleness."""
@@ -112,6 +116,28 @@ class GuardSchedule:
         self._thread = threading.Thread(target=self._play, name="guard", daemon=True)
         self._thread.start()
 
+    def call_now(self) -> None:
+        """Call the guard once, in real time.
+
+        Raises:
+            AwsError: the guard failed.
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", _ONCE, self.module],
+            cwd=asset("templates/guard"),
+            env=self._guard_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            reason = (done.stderr.splitlines() or ["its process ended"])[-1]
+            raise AwsError(f"the guard failed in the sandbox: {reason}")
+
+    def _guard_environment(self) -> Mapping[str, str]:
+        return {**self.environment, **self.variables, **_NOT_HERE, "PYTHONDONTWRITEBYTECODE": "1"}
+
     def finish(self) -> None:
         """Handle the job's end: make a last call if the guard has requested a stop; then end the calls."""
         self._over.set()
@@ -139,7 +165,7 @@ class GuardSchedule:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, self.module],
             cwd=asset("templates/guard"),
-            env={**self.environment, **self.variables, **_NOT_HERE, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=self._guard_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

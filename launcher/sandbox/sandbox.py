@@ -36,7 +36,7 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.endpoint.model_server import Behaviour
-from launcher.sandbox.guard_schedule import STOP_VARIABLE, GuardSchedule
+from launcher.sandbox.guard_schedule import FOLDER_VARIABLE, GuardSchedule
 from launcher.sandbox.keys import AccessKey
 from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.running_sandbox import RunningSandbox
@@ -358,6 +358,10 @@ class Sandbox:
         self._cluster(cluster)
         self._call("answer", cluster=cluster, up=up)
 
+    def failed_boots(self) -> int:
+        """The number of boots of nodes that have failed in this sandbox."""
+        return int(self._call("failed_boots"))
+
     def guard_schedule(self, stack: str, module: str, base: Mapping[str, str]) -> GuardSchedule:
         """The guard of a stack, for calls on an accelerated clock."""
         guard_environment = {
@@ -368,8 +372,8 @@ class Sandbox:
         session = Session(environment=guard_environment, region=self.region)
         names = [resource.physical_id for resource in stacks.resources(session, stack) if resource.type == _FUNCTION]
         environments = [functions.describe(session, name).environment for name in names]
-        # Another function of the stack may install a chart; the guard is the one that knows where to write "stop".
-        (variables,) = (environment for environment in environments if STOP_VARIABLE in environment)
+        # Another function of the stack may install a chart; the guard is the one that knows the messages of jobs.
+        (variables,) = (environment for environment in environments if FOLDER_VARIABLE in environment)
         return GuardSchedule(module=module, variables=variables, environment=guard_environment)
 
     def stop(self) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 from launcher.aws.session import share_descriptions
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
+from launcher.model.monitoring import BOOTS_FOLDER, FAILED_BOOT
 from launcher.sandbox import environment
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
@@ -176,6 +177,7 @@ class Server:
             "jobs": self._jobs,
             "jobs_without_scheduler": lambda _: [*self._instances.running_jobs(), *self._training.running_jobs()],
             "stacks": lambda _: self._stacks(),
+            "failed_boots": lambda _: self._failed_boots(),
             "end": lambda _: self._end(),
         }
 
@@ -228,6 +230,23 @@ class Server:
             for stack in list(backend.stacks.values())
         ]
         return sorted((stack for stack in stacks if stack["name"] != "CDKToolkit"), key=lambda stack: stack["name"])
+
+    @staticmethod
+    def _failed_boots() -> int:
+        """The number of boots that have failed: those that nodes reported, and HyperPod's own events and states."""
+        from moto.s3.models import s3_backends  # noqa: PLC0415  moto again
+        from moto.sagemaker.models import sagemaker_backends  # noqa: PLC0415  moto again
+
+        from launcher.sandbox.aws.pod_cluster import FAILURE, PodCluster  # noqa: PLC0415  moto again
+
+        stores = list(s3_backends[ACCOUNT]["aws"].buckets.values())
+        place = f"/{BOOTS_FOLDER}/"
+        reported = sum(place in key and key.endswith(FAILED_BOOT) for store in stores for key in list(store.keys))
+        regions = [backend for _, backend in list(sagemaker_backends[ACCOUNT].items())]
+        clusters = [cluster for backend in regions for cluster in list(backend.clusters.values())]
+        pods = [cluster for cluster in clusters if isinstance(cluster, PodCluster)]
+        stayed = sum(node.status == FAILURE for pod in pods for node in list(pod.nodes.values()))
+        return int(reported + stayed + sum(len(pod.failed_starts) for pod in pods))
 
     def _create_prerequisites(self, args: Mapping[str, Any]) -> list[str]:
         from launcher.sandbox.aws.existing_clusters import make_existing  # noqa: PLC0415  moto again

@@ -28,6 +28,9 @@ from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
+from launcher.workflow.run.submission_watch import JobCancelledError
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("hyperpod")]
@@ -65,18 +68,28 @@ def client(sandbox):
 
 
 @pytest.fixture
-def deploy(sandbox, client, tmp_path, catalog):
-    """Deploy a plan whose node.sh fails on every worker."""
+def failing(client, tmp_path, catalog):
+    """A priced plan whose node.sh fails on every worker."""
 
-    def run(name, option):
+    def write(name, option, more=""):
         path = tmp_path / "plan.yaml"
-        path.write_text(PLAN.format(name=name, option=option))
+        path.write_text(PLAN.format(name=name, option=option) + more)
         files = lifecycle_files(pinned_plan(plan_file.load(path), catalog), catalog.instance_types)
         digest = hashlib.sha256("".join(f"{file}\0{text}\0" for file, text in sorted(files.items())).encode())
         key = f"{FOLDER}/{digest.hexdigest()}/node.sh"
         bucket = f"cdk-hnb659fds-assets-{EMULATED_ACCOUNT}-{REGION}"
         client("s3").put_object(Bucket=bucket, Key=key, Body=FAILS.encode())
-        priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
+        return price(path, datetime.now(UTC), PriceOptions(any_age=True))
+
+    return write
+
+
+@pytest.fixture
+def deploy(sandbox, failing, tmp_path):
+    """Deploy a plan whose node.sh fails on every worker."""
+
+    def run(name, option):
+        priced = failing(name, option)
         options = DeployOptions(root=tmp_path, sandbox=True, dry_run=False, notify=lambda _: None, emulator=sandbox)
         return deploy_quote(priced, *pick(priced, None), options)
 
@@ -125,3 +138,19 @@ def test_failing_workers_of_continuous_provisioning_are_replaced_until_the_guard
     ended = len(failures())
     time.sleep(2 * REPLACED_S)
     assert len(failures()) <= ended + 2
+
+
+def test_launch_whose_workers_fail_to_boot_ends_with_the_guards_stop_and_the_last_lines(
+    sandbox, client, failing, tmp_path
+):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/job.py").write_text("")
+    priced = failing("launched", "spot", "run: {command: [python3, job.py], workdir: work}\n")
+    lines = []
+    options = LaunchOptions(root=tmp_path, sandbox=True, notify=lines.append, progress=lambda _: None, emulator=sandbox)
+    with pytest.raises(JobCancelledError) as stopped:
+        launch_quote(priced, *pick(priced, None), options)
+    assert "the guard stopped the nodes, and job 1 was cancelled" in stopped.value.message
+    assert "workers failed to start; each try is billed" in stopped.value.message
+    assert "node.sh: /dev/nvme1n1: no space left on device" in stopped.value.message
+    assert sizes(client, "launched") == {"controller": (1, 1), "workers": (0, 0)}

@@ -6,24 +6,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from launcher.emulation import guard_clock
 from launcher.model.budget_stop import stops_at
-from launcher.model.errors import DeploymentFailedError, SlipwayError
+from launcher.model.errors import AwsError, DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.records.run_folder import RunFolder
-from launcher.rendering.names import stack_name
+from launcher.rendering.names import TRAINING_STACK, stack_name
 from launcher.targets.registry import target_of
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
 if TYPE_CHECKING:
-    from launcher.emulation import Sandbox
+    from launcher.emulation import GuardSchedule, Sandbox
 
+BOOTS_POLL_S = 2.0
+"""Seconds between two counts of the sandbox's failed boots."""
 NOTICE_S = 120.0
 WITHOUT_CHECKPOINT_S = 30.0
 """Added to `--interrupt-after`, from the start of the command: the maximum wait for a first complete checkpoint."""
@@ -33,14 +36,56 @@ WITHOUT_CHECKPOINT_S = 30.0
 def guard_called(
     plan: Plan, sandbox: "Sandbox | None", environment: Mapping[str, str], notify: Notify
 ) -> Iterator[None]:
-    """Call the guard while the block follows the job, and a last time at the end of the block."""
+    """Call the guard while the block follows the job, and a last time at the end of the block.
+
+    Without a spending limit the guard is called only for nodes that fail to boot.
+    """
     guard = target_of(plan.place.target).guard
-    if sandbox is None or guard is None or stops_at(plan.request, plan.place.option) is None:
+    if sandbox is None or guard is None or plan.request.target.cluster is not None:
         yield
         return
+    schedule = partial(sandbox.guard_schedule, stack_name(plan, TRAINING_STACK), guard.module, environment)
+    with _called_for_failed_boots(schedule, sandbox, notify):
+        if stops_at(plan.request, plan.place.option) is None:
+            yield
+            return
+        with _called_until_limit(schedule(), notify):
+            yield
+
+
+@contextmanager
+def _called_for_failed_boots(
+    schedule: "Callable[[], GuardSchedule]", sandbox: "Sandbox", notify: Notify
+) -> Iterator[None]:
+    """Call the guard in real time whenever a node has failed to boot; AWS calls it every five minutes."""
+    over = threading.Event()
+
+    def watch() -> None:
+        handled = 0
+        while not over.wait(BOOTS_POLL_S):
+            try:
+                failed = sandbox.failed_boots()
+                if failed > handled:
+                    handled = failed
+                    schedule().call_now()
+            except AwsError as problem:
+                notify(f"warning: {problem.message}")
+                return
+
+    watching = threading.Thread(target=watch, name="guard-boots", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+@contextmanager
+def _called_until_limit(play: "GuardSchedule", notify: Notify) -> Iterator[None]:
+    """Call the guard on an accelerated clock, and a last time at the end of the block."""
     poll_s, minutes = guard_clock()
     notify(f"the sandbox calls the guard every {poll_s:g} s; each call counts as {number_of(minutes, 'minute')}")
-    play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:
         yield
