@@ -1,20 +1,27 @@
 """The scripts that set up an instance, run in the sandbox with SLIPWAY_DRY_RUN=1 below a folder of their own.
 
 In this mode a script checks what it finds below SLIPWAY_ROOT, and prints what it would do as root. A script without the
-mode does not run.
+mode does not run. The report of a boot, which a script prints in this mode, is put into S3 here.
 """
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from launcher.model.instance_type import InstanceType
+from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.fleet import EmulatedEc2
 
 DRY_RUN = b"SLIPWAY_DRY_RUN"
 """A script that knows this variable runs no command as root if it is 1."""
 _LONGEST_S = 120.0
+_REPORT = re.compile(r"^\+ timeout 60 aws s3 cp .*$", re.MULTILINE)
+_REPORTED_LINES, _REPORTED_CHARACTERS = 20, 3000
+"""What a script saves of its output (templates/slurm/report_boot.sh)."""
 _HOSTNAME = '#!/bin/sh\ncase "$*" in *-I*) echo "{address}" ;; *) echo "ip-{dashed}" ;; esac\n'
 
 
@@ -24,8 +31,7 @@ def run(
     """Run a script as on an instance, whose files are below `root`/machine; its output has both streams."""
     machine, programs = root / "machine", root / "bin"
     written(machine / "sys/devices/virtual/dmi/id/board_asset_tag", f"{instance_id}\n".encode())
-    written(programs / "hostname", _HOSTNAME.format(address=address, dashed=address.replace(".", "-")).encode())
-    (programs / "hostname").chmod(0o755)
+    program(root, "hostname", _HOSTNAME.format(address=address, dashed=address.replace(".", "-")))
     if not (programs / "python3").exists():
         (programs / "python3").symlink_to(sys.executable)
     return subprocess.run(
@@ -39,6 +45,7 @@ def run(
             "SLIPWAY_ROOT": str(machine),
             # The instance is complete when its script begins.
             "SLIPWAY_TRIES": "1",
+            "SLIPWAY_PAUSE_S": "0",
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -72,3 +79,20 @@ def written(path: Path, content: bytes) -> None:
     """Write a file and its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def program(root: Path, name: str, text: str) -> None:
+    """Write a program that the scripts of an instance find."""
+    path = root / "bin" / name
+    written(path, text.encode())
+    path.chmod(0o755)
+
+
+def put_reports(ec2: EmulatedEc2, output: str) -> None:
+    """Put the end of a script's output where the script would put it as the report of its boot."""
+    for command in _REPORT.finditer(output):
+        lines = output[: command.start()].splitlines(keepends=True)[-_REPORTED_LINES:]
+        bucket, _, key = shlex.split(command.group())[-1].removeprefix("s3://").partition("/")
+        if ec2.has_object(bucket, None):
+            text = "".join(lines)[-_REPORTED_CHARACTERS:]
+            backend_of(ec2.account_id, ec2.region).put_object(bucket, key, text.encode())

@@ -281,7 +281,14 @@ class Eks:
             self.hosts.join(cluster, _node_group(requested, group))
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        self.hosts.identify(cluster, group, node_groups.match(_eks(requested), cluster, group))
+        ids = node_groups.match(_eks(requested), cluster, group)
+        wanted = int(requested.need("ScalingConfig")["DesiredSize"])
+        if len(ids) < wanted:
+            self._remove_group(requested, created)
+            raise ResourceRefusedError(
+                f"NodeCreationFailure: {wanted - len(ids)} of {wanted} instances failed to join the kubernetes cluster"
+            )
+        self.hosts.identify(cluster, group, ids)
         return created
 
     def _change_group(self, requested: Requested, created: Created) -> Created:

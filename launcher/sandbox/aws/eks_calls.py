@@ -92,6 +92,8 @@ def install(hosts: Registry) -> None:
             except ClusterFailedError as failure:
                 raise _invalid(request["cluster_name"], request["nodegroup_name"], str(failure)) from failure
             ids = node_groups.match(backend, request["cluster_name"], request["nodegroup_name"])
+            if len(ids) < int(requested["desiredSize"]):
+                hosts.resize(request["cluster_name"], request["nodegroup_name"], len(ids))
             hosts.identify(request["cluster_name"], request["nodegroup_name"], ids)
         return done
 

@@ -106,9 +106,7 @@ class EmulatedEc2:
         if template is None or not version.isdecimal() or not 1 <= int(version) <= len(template.versions):
             return None
         data = template.get_version(int(version)).data
-        encoded = data.get("UserData", "")
-        # moto keeps it as text where a call brought it, and as a type of its own where a template did.
-        return data, base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
+        return data, decoded_user_data(data)
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Start a cluster's head node; return the id of its instance."""
@@ -168,6 +166,13 @@ class EmulatedEc2:
     def address(self, instance_id: str) -> str:
         """An instance's private address."""
         return str(self._backend.get_instance(instance_id).private_ip)
+
+
+def decoded_user_data(data: Mapping[str, Any]) -> str:
+    """The user data of a launch template."""
+    encoded = data.get("UserData", "")
+    # moto keeps it as text where a call brought it, and as a type of its own where a template did.
+    return base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

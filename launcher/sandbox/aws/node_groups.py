@@ -4,7 +4,8 @@ Judged by: moto 5.2.5 for the calls of EC2.
 
 Emulated: an instance for each node, with EKS's tags (EKS user guide, managed node groups); an instance of a Capacity
 Block has its reservation; RebootInstances ends what runs on the node; TerminateInstances replaces the node, because
-the group's Auto Scaling group keeps its size. Not emulated: the Auto Scaling group itself, and the time of a boot.
+the group's Auto Scaling group keeps its size; the user data of an instance (eks_boots.py): one that does not join its
+cluster stays, and is no node. Not emulated: the Auto Scaling group itself, and the time of a boot.
 """
 
 from collections.abc import Sequence
@@ -14,11 +15,15 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.responses.instances import InstanceResponse
 from moto.eks.models import EKSBackend, eks_backends
 
+from launcher.sandbox.aws import eks_boots
+from launcher.sandbox.aws.fleet import EmulatedEc2, decoded_user_data
 from launcher.sandbox.cluster.registry import Registry
 
 _IMAGE = "ami-00000000000000000"
 _LIVING = ("pending", "running")
 _CLUSTER, _GROUP = "eks:cluster-name", "eks:nodegroup-name"
+_UNJOINED: set[str] = set()
+"""The instances that have not joined their cluster."""
 _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
@@ -58,7 +63,7 @@ def _nodes_of(response: Any) -> dict[str, tuple[str, str]]:
 
 
 def match(backend: EKSBackend, cluster: str, group: str) -> Sequence[str]:
-    """Make the number of a group's instances in EC2 equal to the desired size of the group; return their ids."""
+    """Make the number of a group's instances in EC2 equal to the desired size of the group; return the nodes' ids."""
     nodegroup = backend.clusters[cluster].nodegroups[group]
     running = _running(backend, cluster, group)
     count = int(nodegroup.scaling_config["desiredSize"])
@@ -68,6 +73,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> Sequence[str]:
     template = ec2.launch_templates.get(str((nodegroup.launch_template or {}).get("id")))
     data = template.latest_version().data if template is not None else {}
     target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    aws = EmulatedEc2(backend.account_id, backend.region_name)
     for _ in range(count - len(running)):
         created: Any = ec2.run_instances(
             _IMAGE,
@@ -83,7 +89,9 @@ def match(backend: EKSBackend, cluster: str, group: str) -> Sequence[str]:
         )
         if "CapacityReservationId" in target:
             created.instances[0].capacity_reservation_id = target["CapacityReservationId"]
-    return _running(backend, cluster, group)
+        if not eks_boots.joins(aws, str(created.instances[0].id), decoded_user_data(data)):
+            _UNJOINED.add(str(created.instances[0].id))
+    return [id_ for id_ in _running(backend, cluster, group) if id_ not in _UNJOINED]
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:

@@ -9,9 +9,7 @@ here. Not emulated: user data, which PCS merges with its own part; what scripts 
 TERMINATE; execution policies, because no instance boots twice.
 """
 
-import re
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,9 +20,6 @@ from launcher.sandbox.aws import boot_scripts
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
 
-_REPORT = re.compile(r"^\+ timeout 60 aws s3 cp .*$", re.MULTILINE)
-_REPORTED_LINES, _REPORTED_CHARACTERS = 20, 3000
-"""What a script saves of its output (templates/slurm/report_boot.sh)."""
 _FOUND = {"etc/os-release": b'ID=ubuntu\nVERSION_ID="24.04"\n', f"{BINARIES.lstrip('/')}/sbatch": b""}
 """Files of the PCS-ready image."""
 
@@ -44,7 +39,7 @@ def boots(ec2: EmulatedEc2, instance_id: str, request: Mapping[str, Any]) -> boo
             if boot_scripts.DRY_RUN not in path.read_bytes():
                 continue
             done = boot_scripts.run(path, script.get("arguments", ()), root, instance_id, ec2.address(instance_id))
-            _report(ec2, done.stdout)
+            boot_scripts.put_reports(ec2, done.stdout)
             if done.returncode and script.get("onError") == "TERMINATE":
                 return False
     return True
@@ -54,17 +49,3 @@ def _stored(ec2: EmulatedEc2, uri: str) -> bytes:
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     stored = backend_of(ec2.account_id, ec2.region).get_object(bucket, key) if ec2.has_object(bucket, key) else None
     return b"" if stored is None else bytes(stored.value)
-
-
-def _report(ec2: EmulatedEc2, output: str) -> None:
-    """Put what a script reports of its boot where it would put it."""
-    for uri, lines in _reports(output):
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        if ec2.has_object(bucket, None):
-            backend_of(ec2.account_id, ec2.region).put_object(bucket, key, lines.encode())
-
-
-def _reports(output: str) -> Iterator[tuple[str, str]]:
-    for command in _REPORT.finditer(output):
-        lines = output[: command.start()].splitlines(keepends=True)[-_REPORTED_LINES:]
-        yield shlex.split(command.group())[-1], "".join(lines)[-_REPORTED_CHARACTERS:]

@@ -225,6 +225,7 @@ class LocalScheduler:
         self._down: set[str] = set()
         self._taken: set[str] = set()
         self._begun = datetime.now(UTC)
+        self._configured = tuple(nodes())
         folder.mkdir(parents=True, mode=0o700)
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str], options: Sequence[str] = ()) -> str:
@@ -236,7 +237,9 @@ class LocalScheduler:
         if not text.startswith("#!"):
             raise SchedulerError(f"{script.name} does not begin with #!: a batch script needs an interpreter line")
         batch = batch_options(text, script.name, options)
-        suitable = [node for node in self._nodes_now() if batch.partition in ("", node.partition)]
+        # Slurm accepts a job for nodes that are down: it waits for them.
+        known = {node.name: node for node in (*self._configured, *self._nodes_now())}.values()
+        suitable = [node for node in known if batch.partition in ("", node.partition)]
         if batch.nodes > len(suitable):
             count = f"{len(suitable)} in partition {batch.partition or 'any'}"
             raise SchedulerError(f"{script.name} requests {batch.nodes} nodes, available: {count}")

@@ -1,11 +1,15 @@
 """The sandbox's EKS refuses what EKS refuses."""
 
+import base64
+
 import pytest
 from moto import mock_aws
 from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
+from moto.s3.models import s3_backends
 
 from launcher.sandbox.aws.model import ResourceRefusedError
+from launcher.targets.eks.files import user_data
 from tests.unit.sandbox.eks_resources import ACCOUNT, HOSTS, MAKE, REGION, ROLE, cluster, group, requested
 
 
@@ -108,3 +112,39 @@ class TestRefusedResources:
     def test_eks_resource_without_a_cluster_is_refused(self, ec2_backend):
         with pytest.raises(ResourceRefusedError, match="No cluster found"):
             MAKE["Addon"](requested("Addon", ClusterName="slipway-y", AddonName="coredns"))
+
+
+class TestBoots:
+    URI = "s3://boots-of-eks/jobs/.guard/x/trouble/boots"
+
+    @pytest.fixture
+    def reports(self, ec2_backend):
+        """The reports of boots, by the end of their names."""
+        store = s3_backends[ACCOUNT]["aws"]
+        store.create_bucket("boots-of-eks", REGION)
+
+        def read(end):
+            keys = [key for key in store.buckets["boots-of-eks"].keys if key.endswith(end)]
+            return [store.get_object("boots-of-eks", key).value.decode() for key in keys]
+
+        return read
+
+    def test_nodes_that_join_report_it(self, ec2_backend, subnets, reports):
+        cluster(subnets[:2])
+        group(ec2_backend, UserData=encoded(user_data(local_storage=True, reports=self.URI)))
+        assert len(reports("-ready.txt")) == 2
+        assert all("has joined its cluster" in text for text in reports("-ready.txt"))
+
+    def test_group_whose_nodes_do_not_join_fails_with_their_last_lines_reported(self, ec2_backend, subnets, reports):
+        cluster(subnets[:2])
+        broken = user_data(local_storage=True, reports=self.URI).replace("kind: NodeConfig", "kind: Nodeconfig")
+        with pytest.raises(ResourceRefusedError, match="NodeCreationFailure: 2 of 2 instances failed to join"):
+            group(ec2_backend, UserData=encoded(broken))
+        assert len(reports("-failed.txt")) == 2
+        for text in reports("-failed.txt"):
+            assert text.startswith("nodeadm: no kind NodeConfig of node.eks.aws/v1alpha1")
+            assert "has not joined its cluster in time" in text
+
+
+def encoded(text):
+    return base64.b64encode(text.encode()).decode()
