@@ -170,7 +170,7 @@ class EmulatedEc2:
 
 def decoded_user_data(data: Mapping[str, Any]) -> str:
     """The user data of a launch template."""
-    encoded = data.get("UserData", "")
+    encoded = data.get("UserData") or ""
     # moto keeps it as text where a call brought it, and as a type of its own where a template did.
     return base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
 

@@ -9,8 +9,8 @@ from tests.plans import ROOT
 
 MODULES = sorted((ROOT / "launcher/sandbox/aws").glob("*.py"))
 PLUMBING = {
-    *("__init__", "access_log", "error_responses", "intrinsics", "issued_keys", "ledger", "model", "placeholder"),
-    *("prerequisites", "references", "registration", "resources", "web"),
+    *("__init__", "access_log", "boot_scripts", "error_responses", "intrinsics", "issued_keys", "ledger", "model"),
+    *("placeholder", "prerequisites", "references", "registration", "resources", "web"),
 }
 """Modules that emulate no service of their own."""
 JUDGE = re.compile(
