@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.model.enums import TargetKind
+from launcher.model.hyperpod import CHECKING
 from launcher.model.job import JobState
 from launcher.records.submission import SANDBOX, HeadNode, Submission
 from launcher.sandbox.sandbox import Sandbox
@@ -30,6 +31,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.sandbox.hyperpod_examples import down, example, remains
 from tests.sandbox.slurm_jobs import jobs_on
+from tests.waiting import until
 
 REGION = "us-east-2"
 CLUSTER, TRAINING = "slipway-trn2-pod", "slipway-trn2-pod-training"
@@ -124,8 +126,14 @@ class Pod:
         pages = self.sagemaker.list_cluster_nodes(ClusterName=CLUSTER, InstanceGroupNameContains="workers")
         return {summary["InstanceId"] for summary in pages["ClusterNodeSummaries"]}
 
+    def are_checked(self):
+        """Whether the deep health checks of all workers have ended."""
+        pages = self.sagemaker.list_cluster_nodes(ClusterName=CLUSTER, InstanceGroupNameContains="workers")
+        return CHECKING not in {summary["InstanceStatus"]["Status"] for summary in pages["ClusterNodeSummaries"]}
+
     def start_fleet(self, count=None):
         """Do what the output StartFleet says; `count` in the place of its own number of workers."""
+        until(self.are_checked)
         command = shlex.split(self.outputs["StartFleet"])
         assert command[:3] == ["aws", "sagemaker", "update-cluster"]
         given = dict(zip(command[3::2], command[4::2], strict=True))
