@@ -30,7 +30,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a script as on an instance, whose files are below `root`/machine; its output has both streams."""
     machine, programs = root / "machine", root / "bin"
-    written(machine / "sys/devices/virtual/dmi/id/board_asset_tag", f"{instance_id}\n".encode())
+    write_file(machine / "sys/devices/virtual/dmi/id/board_asset_tag", f"{instance_id}\n".encode())
     program(root, "hostname", _HOSTNAME.format(address=address, dashed=address.replace(".", "-")))
     if not (programs / "python3").exists():
         (programs / "python3").symlink_to(sys.executable)
@@ -61,12 +61,12 @@ def write_devices(machine: Path, facts: InstanceType | None, mounts: Iterable[st
     mounted = list(mounts)
     if facts is not None and facts.nvme_gb:
         mounted.append(f"/dev/md0 {scratch} xfs rw 0 0")
-        written(machine / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_1", b"")
-    written(machine / "proc/mounts", "".join(f"{line}\n" for line in mounted).encode())
+        write_file(machine / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_1", b"")
+    write_file(machine / "proc/mounts", "".join(f"{line}\n" for line in mounted).encode())
     for mount in mounted:
         (machine / mount.split()[1].lstrip("/")).mkdir(parents=True, exist_ok=True)
     for index in range(facts.accelerators if facts is not None else 0):
-        written(machine / f"dev/{'neuron' if facts is not None and facts.neuron else 'nvidia'}{index}", b"")
+        write_file(machine / f"dev/{'neuron' if facts is not None and facts.neuron else 'nvidia'}{index}", b"")
     driver = machine / "sys/bus/pci/drivers/efa"
     driver.mkdir(parents=True)
     for index in range(facts.efa_interfaces if facts is not None else 0):
@@ -75,7 +75,7 @@ def write_devices(machine: Path, facts: InstanceType | None, mounts: Iterable[st
         (device / "driver").symlink_to(driver)
 
 
-def written(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Write a file and its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -84,7 +84,7 @@ def written(path: Path, content: bytes) -> None:
 def program(root: Path, name: str, text: str) -> None:
     """Write a program that the scripts of an instance find."""
     path = root / "bin" / name
-    written(path, text.encode())
+    write_file(path, text.encode())
     path.chmod(0o755)
 
 

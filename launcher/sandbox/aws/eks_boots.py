@@ -35,7 +35,7 @@ def joins(ec2: EmulatedEc2, instance_id: str, user_data: str) -> bool:
         boot_scripts.program(root, "systemctl", f'#!/bin/sh\necho "$*" >>{root}/systemctl\n')
         for number, part in enumerate(part for part in parts if part.get_content_type() == _SCRIPT):
             script = root / f"part-{number}"
-            boot_scripts.written(script, _below(root, _text(part)).encode())
+            boot_scripts.write_file(script, _below(root, _text(part)).encode())
             boot_scripts.run(script, (), root, instance_id, ec2.address(instance_id))
         started = root / "systemctl"
         for line in started.read_text().splitlines() if started.is_file() else ():

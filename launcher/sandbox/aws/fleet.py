@@ -106,7 +106,7 @@ class EmulatedEc2:
         if template is None or not version.isdecimal() or not 1 <= int(version) <= len(template.versions):
             return None
         data = template.get_version(int(version)).data
-        return data, decoded_user_data(data)
+        return data, user_data_text(data)
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Start a cluster's head node; return the id of its instance."""
@@ -168,7 +168,7 @@ class EmulatedEc2:
         return str(self._backend.get_instance(instance_id).private_ip)
 
 
-def decoded_user_data(data: Mapping[str, Any]) -> str:
+def user_data_text(data: Mapping[str, Any]) -> str:
     """The user data of a launch template."""
     encoded = data.get("UserData") or ""
     # moto keeps it as text where a call brought it, and as a type of its own where a template did.

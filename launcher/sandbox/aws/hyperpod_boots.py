@@ -146,7 +146,7 @@ def _failure(cluster: PodCluster, instance_id: str) -> str:
     with TemporaryDirectory(prefix="slipway-instance-") as folder:
         root = Path(folder)
         for name, text in scripts.items():
-            boot_scripts.written(root / "scripts" / name, text)
+            boot_scripts.write_file(root / "scripts" / name, text)
         address = _write_files(cluster, node, root)
         done = boot_scripts.run(root / "scripts" / entry, (), root, node.instance_id, address)
         log = root / "machine" / _LOG
@@ -197,13 +197,13 @@ def _write_files(cluster: PodCluster, node: ClusterNode, root: Path) -> str:
         "ClusterConfig": {"ClusterName": cluster.cluster_name, "ClusterArn": cluster.arn},
         "InstanceGroups": listed,
     }
-    boot_scripts.written(machine / "opt/ml/config/resource_config.json", json.dumps(config).encode())
+    boot_scripts.write_file(machine / "opt/ml/config/resource_config.json", json.dumps(config).encode())
     group = cluster.groups[node.instance_group_name]
     if group.get("SlurmConfig", {}).get("NodeType") == "Controller":
         host = f"SlurmctldHost=ip-{address.replace('.', '-')}({address})\n"
         text = f"ClusterName={cluster.cluster_name}\n{host}"
-        boot_scripts.written(machine / "opt/slurm/etc/slurm.conf", text.encode())
-    boot_scripts.written(machine / "etc/systemd/system/slurmd.service", _SLURMD)
+        boot_scripts.write_file(machine / "opt/slurm/etc/slurm.conf", text.encode())
+    boot_scripts.write_file(machine / "etc/systemd/system/slurmd.service", _SLURMD)
     mounts = [
         f"{config['FsxLustreConfig']['DnsName']}@tcp:/{config['FsxLustreConfig']['MountName']}"
         f" {config['FsxLustreConfig'].get('MountPath', '/fsx')} lustre rw 0 0"

@@ -16,7 +16,7 @@ from moto.ec2.responses.instances import InstanceResponse
 from moto.eks.models import EKSBackend, eks_backends
 
 from launcher.sandbox.aws import eks_boots
-from launcher.sandbox.aws.fleet import EmulatedEc2, decoded_user_data
+from launcher.sandbox.aws.fleet import EmulatedEc2, user_data_text
 from launcher.sandbox.cluster.registry import Registry
 
 _IMAGE = "ami-00000000000000000"
@@ -89,7 +89,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> Sequence[str]:
         )
         if "CapacityReservationId" in target:
             created.instances[0].capacity_reservation_id = target["CapacityReservationId"]
-        if not eks_boots.joins(aws, str(created.instances[0].id), decoded_user_data(data)):
+        if not eks_boots.joins(aws, str(created.instances[0].id), user_data_text(data)):
             _UNJOINED.add(str(created.instances[0].id))
     return [id_ for id_ in _running(backend, cluster, group) if id_ not in _UNJOINED]
 

@@ -31,11 +31,11 @@ def boots(ec2: EmulatedEc2, instance_id: str, request: Mapping[str, Any]) -> boo
     with TemporaryDirectory(prefix="slipway-instance-") as folder:
         root = Path(folder)
         for name, content in _FOUND.items():
-            boot_scripts.written(root / "machine" / name, content)
+            boot_scripts.write_file(root / "machine" / name, content)
         boot_scripts.write_devices(root / "machine", facts, (), scratch="/opt/dlami/nvme")
         for script in stages.get("nodeBootstrapped", ()):
             path = root / "scripts" / str(script["name"])
-            boot_scripts.written(path, _stored(ec2, script["scriptSource"]["scriptLocation"]))
+            boot_scripts.write_file(path, _stored(ec2, script["scriptSource"]["scriptLocation"]))
             if boot_scripts.DRY_RUN not in path.read_bytes():
                 continue
             done = boot_scripts.run(path, script.get("arguments", ()), root, instance_id, ec2.address(instance_id))
