@@ -1,12 +1,18 @@
-"""The training images of jobs, by chip and software: training/images.csv, each with its source and date."""
+"""The training images of jobs, by chip and software, and AWS's registry by region.
+
+training/images.csv         each image with its source and date
+serving/image_accounts.csv  the account of the registry, the same for training and serving images
+"""
 
 import csv
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from launcher.model.instance_type import InstanceType
 
 DATA = Path(__file__).parent / "data" / "training" / "images.csv"
+ACCOUNTS = Path(__file__).parent / "data" / "serving" / "image_accounts.csv"
 
 
 @lru_cache(maxsize=1)
@@ -14,6 +20,13 @@ def _pinned_rows() -> tuple[dict[str, str], ...]:
     """The rows of the table, read once."""
     with DATA.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
+
+
+@lru_cache(maxsize=1)
+def registry_accounts() -> Mapping[str, str]:
+    """The account of AWS's registry by region, read once."""
+    with ACCOUNTS.open(encoding="utf-8", newline="") as file:
+        return {row["region"]: row["account"] for row in csv.DictReader(file)}
 
 
 def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:

@@ -11,6 +11,7 @@ from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
+from launcher.catalog.pinned_images import registry_accounts
 from launcher.model.enums import ServingTask, TargetKind
 from launcher.model.serving_image import ServingImage, ServingImages
 
@@ -22,7 +23,7 @@ def load_images() -> ServingImages:
     """The table, read once."""
     return ServingImages(
         images=tuple(_image(row) for row in _rows("images.csv")),
-        accounts={row["region"]: row["account"] for row in _rows("image_accounts.csv")},
+        accounts=registry_accounts(),
     )
 
 

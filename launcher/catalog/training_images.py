@@ -4,8 +4,7 @@ training/images.csv          each image with its source and date
 serving/image_accounts.csv   AWS's registry by region, the same for every image of the Deep Learning Containers
 """
 
-from launcher.catalog.pinned_images import pinned_image
-from launcher.catalog.serving_images import load_images
+from launcher.catalog.pinned_images import pinned_image, registry_accounts
 from launcher.model.instance_type import InstanceType
 
 
@@ -20,7 +19,7 @@ def training_image(facts: InstanceType, region: str, service: str = "ec2") -> st
     >>> training_image(load().instance_types["trn2.48xlarge"], "us-east-2") is None
     True
     """
-    tag, account = pinned_image(facts, service), load_images().accounts.get(region)
+    tag, account = pinned_image(facts, service), registry_accounts().get(region)
     if tag is None or account is None:
         return None
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
