@@ -221,12 +221,10 @@ def _stopping_charge(
     longer = _longer(job, hours, start, spread)
     line_h, line_start_h = hours * longer, start * longer
     tail = tail_hours(place, request, line_h + line_start_h, learned=learned)
-    used = max(MIN_HOURS, line_h + line_start_h + tail)
-    share = committed_hours(place, request, used)
-    return Charge(
+    cost = Charge(
         hours=hours,
         line_h=line_h,
-        billed_hours=max(used, share),
+        billed_hours=max(MIN_HOURS, line_h + line_start_h + tail),
         instances=place.nodes,
         job=job,
         spot=spot,
@@ -234,9 +232,17 @@ def _stopping_charge(
         start=spread,
         line_start_h=line_start_h,
         tail_h=tail,
-        unused_h=max(0.0, share - used),
         tail=learned,
     )
+    return committed(cost, place, request)
+
+
+def committed(used: Charge, place: Place, request: PlanRequest) -> Charge:
+    """The charge of hourly billed nodes with the run's share of a new commitment, if that is more than they use."""
+    share_h = committed_hours(place, request, used.billed_hours)
+    if share_h <= used.billed_hours:
+        return used
+    return used._replace(billed_hours=share_h, unused_h=share_h - used.billed_hours)
 
 
 def _longer(job: JobHours, hours: float, start_h: float, start: Spread) -> float:

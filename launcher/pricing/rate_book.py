@@ -37,13 +37,13 @@ class RateBook:
 
     def offers(self, group: CandidateGroup) -> dict[tuple[int, bool], list[tuple[float, int]]]:
         """The rates of a group with their locations, the lowest first, by term and by whether they are too old."""
-        place = group.place(0, group.node_counts[0], 0)
+        place, keys = group.place(0, group.node_counts[0], 0), self._keys(group)
         # The rates that EC2 bills are the same on every target.
         own = group.target if self._overrides or is_derived(place) else rests_on(place)
-        known = (own, group.instance_type, group.option, self._keys(group), group.locations)
+        known = (own, group.instance_type, group.option, keys, group.locations)
         if known not in self._offers:
             offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
-            for location, term, rate, old in self.rates(group):
+            for location, term, rate, old in self._rates(group, place, keys):
                 offers.setdefault((term, old), []).append((rate, location))
             for rates in offers.values():
                 rates.sort()
@@ -52,8 +52,11 @@ class RateBook:
 
     def rates(self, group: CandidateGroup) -> Iterator[tuple[int, int, float, bool]]:
         """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
-        keys = self._keys(group)
-        place = group.place(0, group.node_counts[0], 0)
+        return self._rates(group, group.place(0, group.node_counts[0], 0), self._keys(group))
+
+    def _rates(
+        self, group: CandidateGroup, place: Place, keys: tuple[Key | Unpriced, ...]
+    ) -> Iterator[tuple[int, int, float, bool]]:
         rests, derived = rests_on(place), is_derived(place)
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
-from launcher.model.budget_stop import stops_at
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
 from launcher.model.plan import Place
@@ -15,7 +14,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize, LowestPrices
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import Charge, boot_hours, charge, committed_hours, least_hours
+from launcher.pricing.compute import Charge, boot_hours, charge, committed, committed_hours, least_hours
 from launcher.pricing.context import PricingContext
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
@@ -135,19 +134,21 @@ def _best(
     Rows come in the order of their lower bound until the bound exceeds the best total. A candidate that is refused for
     a reason other than its hours sets no limit: a more expensive place may be possible. Only rows with the first one's
     `late` flag count, and without prices only the first. What a node's disks cannot hold they can hold in no region and
-    at no price, so that the rows of the same group and number of nodes end at the total of such a candidate.
+    at no price, so that the rows of the same group and number of nodes end at the total of such a candidate. Of regions
+    with the same prices only the first by name is priced in full.
     """
     best: AnyCandidate | None = None
     first: Order | None = None
     late, limit = False, math.inf
     too_small: dict[tuple[int, int], float] = {}
+    equal: set[tuple[object, ...]] = set()
     for row in rows:
         if best is None:
             late = row.late
         elif row.usd > limit or row.unpriced or row.late != late:
             break
         size = row.group, row.nodes
-        if row.usd > too_small.get(size, math.inf):
+        if row.usd > too_small.get(size, math.inf) or (row.usd, row.instance_hours, *size, row.term) in equal:
             continue
         place = screen.groups[row.group].place(row.location, row.nodes, row.term)
         candidate = candidate_of(place, screen.charge(screen.groups[row.group], row.location, row.nodes, row.term))
@@ -156,6 +157,7 @@ def _best(
             best, first = candidate, this
             if candidate.usd is not None and not candidate.unknown_fees and (row.late or not candidate.refusals):
                 limit = float(candidate.usd)
+                equal.add((row.usd, row.instance_hours, *size, row.term))
         if candidate.usd is not None and any(found.code == DISK_TOO_SMALL for found in candidate.refusals):
             too_small[size] = min(too_small.get(size, math.inf), float(candidate.usd))
         if row.unpriced:
@@ -215,7 +217,6 @@ class _Screen:
         self._charges: dict[tuple[object, ...], Charge | None] = {}
         self._others: dict[tuple[int, int], OtherCosts | None] = {}
         self._first_places: dict[tuple[int, int], Place] = {}
-        self._floors: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def markets(self, number: int) -> dict[bool, _Market]:
         """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
@@ -235,32 +236,28 @@ class _Screen:
         The hours of an offering do not follow those of the job, so its charge is computed at once. No row of another
         has fewer hours than the job without any interruption.
         """
-        group, context = self.groups[number], self._context
-        work, place = self._estimator.work(group.instance_type, nodes), self._first_place(number, nodes)
-        hours = work.hours.mid / (1 + work.failure_overhead)
-        late = self._is_late(hours)
+        group, work = self.groups[number], self._estimator.work(self.groups[number].instance_type, nodes)
+        used_h, least = work.hours.mid / (1 + work.failure_overhead), -ROUNDED_USD
+        late = self._is_late(used_h)
         if group.option in PREPAID:
             for term, old, rates, moved in offers:
                 if (known := self.charge(group, rates[0][1], nodes, term)) is not None:
                     lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, moved, moved, rates)
                     yield old, self._charge_lead(lead, known)
             return
-        shortest_h = _shift_hours(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
-        # Purchase options that end alike have the same.
-        spot, stops = group.option is PurchaseOption.SPOT, stops_at(context.request, group.option) is not None
-        key = (group.target, group.instance_type, nodes, spot, stops, context.tail(place))
-        if key not in self._floors:
-            used_h = least_hours(place, work, context.request, context.tail(place))
-            self._floors[key] = used_h, self._least_usd(number, nodes, work, JobSize(shortest_h, None))
-        used_h, least = self._floors[key]
-        committed: dict[int | None, float] = {}
+        if group.option is PurchaseOption.SPOT:
+            # The charge on spot takes longest: a higher bound saves most of them.
+            size = JobSize(_shift_hours(used_h, 0.0, LOWEST_SHIFT), None)
+            place, request = self._first_place(number, nodes), self._context.request
+            used_h = least_hours(place, work, request, self._context.tail(place))
+            least = self._least_usd(number, nodes, size)
+        shares: dict[int | None, float] = {}
         for term, old, rates, moved in offers:
             years = group.terms[term][1]
-            if group.option in COMMITTED and years not in committed:
-                committed[years] = committed_hours(group.place(0, nodes, term), context.request, used_h)
-            billed_h = max(used_h, committed.get(years, 0.0))
-            instance_h, others = billed_h * nodes * self._discounted, least + moved
-            usd = rates[0][0] * instance_h + others
+            if group.option in COMMITTED and years not in shares:
+                shares[years] = committed_hours(group.place(0, nodes, term), self._context.request, used_h)
+            instance_h = max(used_h, shares.get(years, 0.0)) * nodes * self._discounted
+            usd, others = rates[0][0] * instance_h + least + moved, least + moved
             yield old, _Lead(late, usd, number, nodes, term, 0, instance_h, others, moved, rates)
 
     def charged(self, lead: _Lead) -> Iterator[_Lead]:
@@ -288,7 +285,7 @@ class _Screen:
             hours = _shift_hours(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
         size = self._size(self._first_place(lead.group, lead.nodes), work, hours, cost)
-        others = lead.moved + self._least_usd(lead.group, lead.nodes, work, size)
+        others = lead.moved + self._least_usd(lead.group, lead.nodes, size)
         instance_h *= self._discounted
         usd, late, rates = lead.offers[0][0] * instance_h + others, self._is_late(cost.hours), lead.offers
         return _Lead(late, usd, *lead[2:6], instance_h, others, lead.moved, rates, lead.edges, cost)
@@ -300,11 +297,12 @@ class _Screen:
             self._first_places[key] = self.groups[number].place(0, nodes, 0)
         return self._first_places[key]
 
-    def _least_usd(self, number: int, nodes: int, work: Work, size: JobSize) -> float:
+    def _least_usd(self, number: int, nodes: int, size: JobSize) -> float:
         """The least of the lines other than compute and the transfer of data, in any region of a group."""
         key = (number, nodes)
         if key not in self._others:
-            self._others[key] = self._context.bill.least_costs(self._first_place(*key), work, self._lowest)
+            place, work = self._first_place(*key), self._estimator.work(self.groups[number].instance_type, nodes)
+            self._others[key] = self._context.bill.least_costs(place, work, self._lowest)
         costs = self._others[key]
         return -ROUNDED_USD if costs is None else costs.min_usd(size)
 
@@ -367,18 +365,25 @@ class _Screen:
         Only spot depends on the region (its interruptions), only a commitment on its years, and a job's hours on
         neither target nor term.
         """
-        context, spot = self._context, group.option is PurchaseOption.SPOT
+        context, option = self._context, group.option
+        spot = option is PurchaseOption.SPOT
         rate_h = context.node_rate(group.instance_type, group.locations[location][0]) if spot else None
         kind = (group.instance_type, nodes, rate_h)
-        key = (*kind, group.target, group.option, group.terms[term])
+        key = (*kind, group.target, option if option in PREPAID else None)
         if key not in self._charges:
             place, work = group.place(location, nodes, term), self._estimator.work(group.instance_type, nodes)
-            hazard = context.hazard(place) if spot else None
+            if option in COMMITTED:
+                # Every term has the hours of on demand.
+                place = place.on_demand
             if kind not in self._jobs:
-                self._jobs[kind] = job_hours(work, context.request, hazard)
-            tail, job = context.tail(place), self._jobs[kind]
-            self._charges[key] = charge(place, work, context.request, hazard, context.now, tail=tail, known_job=job)
-        return self._charges[key]
+                self._jobs[kind] = job_hours(work, context.request, context.hazard(place) if spot else None)
+            self._charges[key] = charge(
+                place, work, context.request, None, context.now, tail=context.tail(place), known_job=self._jobs[kind]
+            )
+        known = self._charges[key]
+        if known is None or option not in COMMITTED:
+            return known
+        return committed(known, group.place(location, nodes, term), context.request)
 
     def _nearest(self, group: CandidateGroup, rates: Rates) -> float:
         """The least dollars to bring the training data to one of the places."""

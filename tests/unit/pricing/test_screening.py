@@ -11,8 +11,8 @@ from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import order
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
-from launcher.pricing.screening import all_places
-from launcher.pricing.training_candidate import training_candidate
+from launcher.pricing.screening import all_places, best_candidates
+from launcher.pricing.training_candidate import candidate_charged, training_candidate
 from tests.checks import some
 
 OPEN = {"workload": {"train": {"hours": None, "tokens_b": 2.0}}, "purchase": {"option": "any"}}
@@ -130,6 +130,23 @@ def test_screening_keeps_the_best_draft_of_every_group(priced, changes):
         key: row for key, (_, row) in best.items()
     }
     assert drafts > 20 * len(best)
+
+
+def test_of_regions_with_equal_prices_only_the_first_is_priced_in_full(priced):
+    priced_plan = priced({**wide(instance_type="p5.48xlarge", kind="parallelcluster"), "purchase": {"option": "any"}})
+    resolution, context, in_full = priced_plan.resolution, priced_plan.context, []
+
+    def candidate_of(place, cost):
+        in_full.append(place)
+        work = resolution.estimator.work(place.instance_type, place.nodes)
+        return candidate_charged(place, work, context, cost, place_findings(context.request, place, context.catalog))
+
+    best = best_candidates(resolution.groups, resolution.estimator, context, candidate_of)
+    on_demand = next(one for one in best if one.place.option is PurchaseOption.ON_DEMAND)
+    regions = [place.region for place in in_full if place.option is PurchaseOption.ON_DEMAND]
+    assert regions == [on_demand.place.region] == ["us-east-1"]
+    twin = replace(on_demand.place, region="us-east-2")
+    assert training_candidate(twin, on_demand.work, context).usd == on_demand.usd
 
 
 def test_undeployable_cheap_place_does_not_hide_a_dearer_deployable_one(priced):
