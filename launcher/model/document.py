@@ -11,7 +11,7 @@ from typing import Any
 from launcher.model import kinds
 from launcher.model.enums import NatMode
 from launcher.model.plan import Place, Plan
-from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, TargetRequest
+from launcher.model.request import NetworkRequest, NodeRange, PlanRequest, PurchaseRequest, TargetRequest
 
 _LATER = {
     "run": ("after", "before", "data", "outputs", "outputs_gib", "volumes"),
@@ -134,6 +134,7 @@ class PlanBase:
         self._parts = {name: _canonical(value) for name, value in sorted(data.items())}
         self._machines: dict[tuple[object, ...], tuple[str, TargetRequest]] = {}
         self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
+        self._networks: dict[NatMode, tuple[str, NetworkRequest]] = {}
 
     def at(self, place: Place, nat: NatMode | None = None) -> Plan:
         """The plan at a place; `nat` is the way to the internet where the place decides it too."""
@@ -142,8 +143,7 @@ class PlanBase:
         parts = {**self._parts, "target": written, "purchase": bought}
         network = self.request.network
         if nat is not None:
-            parts["network"] = _canonical({**self._open["network"], "nat": str(nat)})
-            network = replace(network, nat=nat)
+            parts["network"], network = self._network(nat)
         text = ",".join([f'"{name}":{part}' for name, part in parts.items()])
         request = replace(self.request, target=target, purchase=purchase, network=network)
         return Plan(request=request, place=place, text=f"{{{text}}}")
@@ -162,6 +162,13 @@ class PlanBase:
             written = _canonical({**self._open["target"], **keys})
             self._machines[key] = written, _pinned_target(self.request.target, place)
         return self._machines[key]
+
+    def _network(self, nat: NatMode) -> tuple[str, NetworkRequest]:
+        """The network section with a way to the internet, as text and as object; computed once for each way."""
+        if nat not in self._networks:
+            written = _canonical({**self._open["network"], "nat": str(nat)})
+            self._networks[nat] = written, replace(self.request.network, nat=nat)
+        return self._networks[nat]
 
     def _purchase(self, place: Place) -> tuple[str, PurchaseRequest]:
         """The purchase section that a place decides, as text and as object; computed once per purchase option."""

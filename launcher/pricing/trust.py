@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import date, timedelta
 from decimal import Decimal
-from itertools import takewhile
+from functools import lru_cache
 
 from launcher.catalog.plausibility import FALL_NOTE
 from launcher.model.enums import Basis, Market, PurchaseOption
@@ -38,7 +38,8 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
         yield warning("contradicted-price", "purchase.option", message, f"{refresh} reads current ones")
     yield from _fallen(price)
     yield from _implausible_spot(candidate)
-    yield from _old_lines(candidate, context.rules.today, refresh)
+    if (old := _old_lines(tuple(candidate.line_dates), context.rules.today, refresh)) is not None:
+        yield old
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.from_plan else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
         message = f"the Spot Advisor's band is {number_of(days, 'day')} old; {ALLOWED_BAND_DAYS} are allowed"
@@ -80,12 +81,17 @@ def _implausible_spot(candidate: Candidate) -> Iterator[Finding]:
     yield warning("odd-spot-price", "purchase.option", message, "check it in the EC2 console before you rely on it")
 
 
-def _old_lines(candidate: Candidate, today: date, refresh: str) -> Iterator[Finding]:
-    """One warning for all non-compute lines whose prices are too old."""
+@lru_cache(maxsize=256)
+def _old_lines(dates: tuple[tuple[date, str], ...], today: date, refresh: str) -> Finding | None:
+    """One warning for all non-compute lines whose prices are too old, computed once for rows with equal lines.
+
+    `dates` are those of the lines with their names, the oldest first.
+    """
     last = today - timedelta(days=ALLOWED_BILL_DAYS)
-    old = list(takewhile(lambda line: line[0] < last, candidate.line_dates))
-    if old:
-        as_of, name = old[0]
-        lines = "1 line of the bill rests" if len(old) == 1 else f"{len(old)} lines of the bill rest"
-        message = f"{lines} on prices older than {ALLOWED_BILL_DAYS} days, the oldest ({name}) of {as_of}"
-        yield warning("old-bill-prices", "", message, f"{refresh} reads current ones")
+    old = sum(as_of < last for as_of, _ in dates)
+    if not old:
+        return None
+    as_of, name = dates[0]
+    lines = "1 line of the bill rests" if old == 1 else f"{old} lines of the bill rest"
+    message = f"{lines} on prices older than {ALLOWED_BILL_DAYS} days, the oldest ({name}) of {as_of}"
+    return warning("old-bill-prices", "", message, f"{refresh} reads current ones")
