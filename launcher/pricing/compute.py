@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
+from launcher.model.hyperpod import CHECK_MINUTES
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
@@ -433,7 +434,8 @@ def _start_source(place: Place, work: Work, middle: Charge) -> str:
         span = f"{work.boot.low * 60:.3g} to {work.boot.high * 60:.3g} minutes"
         return f"{work.boot.source}; {span}, from the submission to the first attempt"
     trial_h = middle.start_h - boot_hours(place, work)
-    checked = "; deep health checks in it, of which AWS publishes no time" if trial_h > SAME else ""
+    first, last = CHECK_MINUTES
+    checked = f"; deep health checks in it, by AWS's guide {first} to {last} minutes" if trial_h > SAME else ""
     return f"assumption, not measured{checked}"
 
 
