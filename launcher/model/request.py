@@ -87,8 +87,6 @@ CONTEXT = Text(
     form="a context of the kubeconfig, of letters, digits and . _ : @ / + = , ~ -",
 )
 RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
-
-
 OWN_QUALIFIER = "slipway"
 """The qualifier of a CDK bootstrap for Slipway alone, which `slipway policies` prints by default."""
 DEFAULT_QUALIFIER = "hnb659fds"

@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from launcher.agent.attempt_state import IF_CHECKPOINTS
+
 NOT_RECOGNISED = "checkpoints-not-recognised"
 NO_CHECKPOINT = "no-checkpoint-yet"
 LONGEST_S = 600.0
-IF_CHECKPOINTS = "; if they are, "
-"""Between the names of unrecognised files and the fix for files that are checkpoints."""
 _INTERVALS = 2
 _NAMED = 5
 _NUMBER = re.compile(r"\d+")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from launcher.agent.checkpoint.recognition import IF_CHECKPOINTS
+from launcher.agent.attempt_state import IF_CHECKPOINTS
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.finding import Finding, error
 from launcher.model.report import Report
