@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.agent.manifest import place_text
-from launcher.agent.node.notice import CANCEL
 from launcher.model.report import EndedBy, instances_text
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
@@ -103,7 +102,7 @@ def _notice(source: str) -> str:
 
 
 def _notice_text(source: str, *, in_pod: bool) -> str:
-    if source != CANCEL:
+    if source != EndedBy.CANCEL.value:
         return f": notice of an interruption ({_notice(source)})"
     # Slurm sends SIGTERM for a requeue too; in a pod the store says that a person cancelled the job.
     return (
