@@ -160,7 +160,7 @@ def test_budget_stop_saves_checkpoint_and_ends_nodes_below_limit(tmp_path, sandb
     name, messages, ended = launch(tmp_path, sandbox, kind, 60)
     assert ended.exit_code == 6
     assert "stopped at the budget: $" in ended.message
-    assert " of $60, checkpoint of step " in ended.message
+    assert " of $60 is spent, and the rest reserved for the end, checkpoint of step " in ended.message
     assert "raise budget.stop_at_usd and launch again: it resumes from step" in ended.message
     assert any("the guard reports that the budget is used up" in line for line in messages), messages
     folder = RunFolder(path=(tmp_path / ".slipway" / "runs" / name / "latest").resolve())

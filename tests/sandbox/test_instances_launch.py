@@ -296,6 +296,18 @@ class TestEndings:
         assert (entry.places, entry.other_types) == ((f"g6.xlarge {zone}",), ("g6.xlarge",))
         assert entry.usd_used == report.usd_used
 
+    def test_time_to_live_ends_instances_of_a_launch_without_a_budget(self, tmp_path, sandbox, monkeypatch):
+        """The guard's own code, called as often as on AWS, here every two seconds instead of five minutes."""
+        monkeypatch.setattr("launcher.workflow.run.disruption.GUARD_EVERY_S", 2.0)
+        messages = []
+        text = plan(["python3", "train.py", "3000"], name="old", nodes=1) + "guardrails: {ttl_h: 0.01}\n"
+        with pytest.raises(DeploymentFailedError, match="was cancelled"):
+            launched(tmp_path, text, TRAINER, messages=messages, emulator=sandbox)
+        assert any("the guard stopped the nodes of job" in message for message in messages)
+        report = stored_report(latest("old", tmp_path))
+        assert (report.status, report.guard_reason) == (RunStatus.CANCELLED, "its 0.01 hours have ended")
+        until(lambda: not group_of(sandbox, "old").states)
+
     def test_cancelled_job_saves_before_instances_end(self, tmp_path, sandbox):
         text = plan(["python3", "train.py", "3000"], name="cancelled", nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:

@@ -76,7 +76,7 @@ def survey(
         now: UTC.
         only: The region to search; None: every region that the account may use.
         cluster: The cluster or endpoint whose stacks are listed; None: all.
-        sandbox: Whether `sessions` are of the sandbox, which does not run the guard's schedule.
+        sandbox: Whether `sessions` are of the sandbox, where only a launch that follows its job calls the guard.
     """
     names = [only] if only is not None else sorted(regions.enabled_regions(sessions.session(sessions.home, "ec2")))
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -92,8 +92,8 @@ def survey(
 
 
 def _without_schedule(cost: StackCost) -> StackCost:
-    """The cost of a stack in a sandbox, which does not run the guard's schedule."""
-    note = cost.note.replace(UNREPORTED, "the sandbox does not run the guard")
+    """The cost of a stack in a sandbox, where only a launch that follows its job calls the guard."""
+    note = cost.note.replace(UNREPORTED, "in the sandbox only a launch calls the guard")
     return replace(cost, down_command=f"{cost.down_command} --sandbox", note=note)
 
 
