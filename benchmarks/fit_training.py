@@ -301,7 +301,8 @@ def _source_means(members: Sequence[tuple[Observation, float]]) -> list[float]:
 
 
 def _range_scale(row: Row, facts: TrainingFacts) -> float:
-    return math.hypot(utilisation.log_scale(row.shape, facts), facts.run_scale if row.whole else 0.0)
+    scale = utilisation.log_scale(row.shape, facts, later=False)
+    return math.hypot(scale, facts.run_scale if row.whole else 0.0)
 
 
 def _scale(weighed: Sequence[tuple[Observation, float]]) -> float:

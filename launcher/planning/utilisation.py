@@ -80,6 +80,10 @@ SMALL_B = 0.3
 MOE_ACTIVE_B = (1.0, 17.0, 60.0)
 """Least, reference and most active parameters (billions) of the `moe_active` term."""
 MOE_PEAK_TFLOPS = 989.0
+MOE_MOST_ATTENTION = 0.33
+"""Share of attention in the FLOPs up to which the mixtures of the fit go: beyond it, the terms of mixtures shrink with
+the rest of the FLOPs. Rows that no fit has seen (TRL on p5 with 16,384 to 1 million tokens) are nearer with it: the
+estimate without it is 0.2 to 0.5 of their rate."""
 DEFAULT_BATCH_TOKENS = 4.0e6
 """Batch assumed when the plan leaves it open: 4 M tokens (Llama 2, arXiv:2307.09288, section 2.2; PaLM and OPT use 2
 to 4 M) ..."""
@@ -176,11 +180,13 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
     """The values of `TERMS` for one job, each signed so that its coefficient is positive."""
     chip = shape.accelerator
     traits = chip_traits(chip, facts)
-    moe, dense = shape.moe_share, 1.0 - shape.moe_share
-    fp8 = dense if shape.fp8_counts else 0.0
-    tuned = shape.stack is Stack.TUNED
     model = flops.per_token(shape)
     attention = flops.attention_per_token(shape) / model
+    dense = 1.0 - shape.moe_share
+    # Attention has no routing: sequences so long that it dominates run as those of a dense model.
+    moe = shape.moe_share * min(1.0, (1.0 - attention) / (1.0 - MOE_MOST_ATTENTION))
+    fp8 = dense if shape.fp8_counts else 0.0
+    tuned = shape.stack is Stack.TUNED
     least, reference, most = MOE_ACTIVE_B
     modern = chip.family == "nvidia" and chip.peak_fp8_tflops is not None
     return (
@@ -204,7 +210,7 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
         -1.0 if shape.stack is Stack.HUGGINGFACE else 0.0,
         micro_step_term(shape),
         moe if traits.rack_scale else 0.0,
-        moe * exchange_term(shape, traits),
+        shape.moe_share * exchange_term(shape, traits),
         -1.0 if shape.stack is Stack.UNTUNED else 0.0,
         -dense * max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)) if not tuned else 0.0,
     )
@@ -281,10 +287,16 @@ def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
     return tuple(classes or ["fp8" if shape.fp8_counts else "bf16"])
 
 
-def log_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
-    """The scale of log(true / estimated MFU), widened if the data are thin."""
+def log_scale(shape: TrainingShape, facts: TrainingFacts, *, later: bool = True) -> float:
+    """The scale of log(true / estimated MFU), widened if the data are thin.
+
+    `later`: also by what sources found after the fit show of the class; the fit itself does not know them.
+    """
     classes = spread_classes(shape)
-    scale = max(_class_scale(name, shape, facts) for name in every_class(shape))
+    scale = max(
+        math.hypot(_class_scale(name, shape, facts), _later_scale(name, facts) if later else 0.0)
+        for name in every_class(shape)
+    )
     counted = chip_traits(shape.accelerator, facts).rows
     rows = min(counted.get(name, 0) for name in classes) + OTHER_CLASS_ROW * sum(counted.values())
     thin = facts.constants["thin_chip_scale"].mid / math.sqrt(1.0 + rows / THIN_ROWS)
@@ -343,6 +355,12 @@ def _class_scale(name: str, shape: TrainingShape, facts: TrainingFacts) -> float
         return scale
     plain = facts.spreads["fp8" if shape.fp8_counts else "bf16"].scale
     return plain + (scale - plain) * shape.moe_share
+
+
+def _later_scale(name: str, facts: TrainingFacts) -> float:
+    """What sources found after the fit add to the scale of one class."""
+    found = facts.constants.get(f"later_sources_{name}_scale")
+    return 0.0 if found is None else found.mid
 
 
 def estimate(shape: TrainingShape, facts: TrainingFacts) -> Mfu:

@@ -138,7 +138,7 @@ def test_range_is_wide_with_few_data():
     assert width("A100-80GB", method=Method.QLORA) > well_known
     lora = {"method": Method.LORA, "stack": Stack.HUGGINGFACE, "micro_batch": 1}
     assert width("A100-80GB", **lora) > well_known
-    assert width("A100-80GB", **lora, stack_known=False) > 1.4 * width("A100-80GB", **lora)
+    assert width("A100-80GB", **lora, stack_known=False) > 1.25 * width("A100-80GB", **lora)
     short = lora | {"method": Method.QLORA, "sequence_length": 512}
     assert width("A100-80GB", **short | {"micro_batch": None}) > 1.2 * width("A100-80GB", **short)
     for unknown in ("A10G", "Trainium3"):
@@ -205,3 +205,22 @@ def test_few_sources_of_method_widen_range(method, few):
     if sources is not None:
         assert sources == FACTS.spreads["quantised"].sources < utilisation.FEW_SOURCES
         assert utilisation.log_scale(shape, FACTS) >= FACTS.spreads["quantised"].scale
+
+
+def test_sources_found_after_fit_widen_range_of_their_class():
+    trainer = job_shape(params_b=8.0, chips=8, method=Method.LORA, stack=Stack.HUGGINGFACE)
+    fitted_scale = utilisation.log_scale(trainer, FACTS, later=False)
+    newer = FACTS.constants["later_sources_huggingface_scale"].mid
+    assert utilisation.log_scale(trainer, FACTS) == pytest.approx(math.hypot(fitted_scale, newer))
+    tuned = job_shape(params_b=8.0, chips=8, method=Method.LORA, stack=Stack.TUNED)
+    assert utilisation.log_scale(tuned, FACTS) == utilisation.log_scale(tuned, FACTS, later=False)
+
+
+def test_routing_slows_no_attention():
+    def slower(sequence_length):
+        """How much slower a mixture runs than a dense model of its active parameters."""
+        changes = {"layers": 48, "hidden": 2048, "sequence_length": sequence_length, "chips": 16}
+        mixture = mid(params_b=30.5, active_params_b=3.3, **changes)
+        return mixture / mid(params_b=3.3, active_params_b=3.3, **changes)
+
+    assert slower(4096) < slower(131_072) < slower(1_048_576)
