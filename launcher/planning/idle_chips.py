@@ -244,7 +244,7 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     if command.packages and "torch" not in command.packages:
         fix += ", if it trains with PyTorch"
     if chips:
-        fix += f"; or a type with 1 {nodes.noun}"
+        fix += f"; or a 1-{nodes.noun} type"
     yield warning(CODE, program.where, message + _dollars(nodes, total - used, total), fix)
 
 

@@ -266,9 +266,9 @@ def test_trainer_without_accelerator_package_is_noted_without_a_launcher(nodes, 
 @pytest.mark.parametrize(
     "packages, hint",
     [
-        ({"numpy", "torch"}, "torchrun train.py; or a type with 1 GPU"),
-        ((), "torchrun train.py; or a type with 1 GPU"),
-        ({"numpy", "cupy"}, "torchrun train.py, if it trains with PyTorch; or a type with 1 GPU"),
+        ({"numpy", "torch"}, "torchrun train.py; or a 1-GPU type"),
+        ((), "torchrun train.py; or a 1-GPU type"),
+        ({"numpy", "cupy"}, "torchrun train.py, if it trains with PyTorch; or a 1-GPU type"),
     ],
 )
 def test_torchrun_is_the_fix_of_a_trainer_that_may_use_pytorch(packages, hint):
