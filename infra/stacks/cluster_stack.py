@@ -43,7 +43,7 @@ class ClusterStack(PlanStack):
         limits: Limits,
     ) -> None:
         """Create a plan's cluster."""
-        about = f"Slipway: {self.KIND} {plan.cluster_name}"
+        about = f"Slipway: {self.KIND} {plan.cluster_name}, {plan.place.nodes} x {plan.place.instance_type}"
         super().__init__(scope, "training", plan=plan, account=account, tags=tags, description=about)
         self._plan, self._plan_tags, self._limits = plan, tags, limits
         self._catalog, self._network = catalog, network

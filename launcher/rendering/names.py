@@ -17,10 +17,10 @@ OUTPUTS: Mapping[str, str] = {
     "store_uri": "StoreUri",
     "node_setup_uri": "NodeSetupUri",
     "node_metrics_uri": "NodeMetricsUri",
-    "entered_policy_arn": "EnteredPolicyArn",
+    "entered_policy_arn": "NodeAccessPolicyArn",
     "session_log_policy_arn": "SessionLogPolicyArn",
     "stop_uri": "StopUri",
-    "word_uri": "WordUri",
+    "word_uri": "GuardMessageUri",
 }
 """The training stack's output for each name."""
 HYPERPOD_OUTPUTS: Mapping[str, str] = {

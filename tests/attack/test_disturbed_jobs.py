@@ -137,7 +137,7 @@ def test_disturbed_heartbeats_hide_no_running_job(seed):
             name="slipway-a-training",
             status="CREATE_COMPLETE",
             protected=False,
-            outputs={"WordUri": "s3://store/jobs/.guard/8131/trouble"},
+            outputs={"GuardMessageUri": "s3://store/jobs/.guard/8131/trouble"},
             tags={},
         )
         found = running_jobs(session, stack, datetime.now(UTC))

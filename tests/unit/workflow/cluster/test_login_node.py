@@ -13,7 +13,7 @@ from tests.plans import two_node_plan
 REGION = "us-east-2"
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 WORDS = "s3://store/jobs/.guard/8131d980/trouble"
-OUTPUTS = {"ClusterName": "slipway-probe", "LoginGroupId": "pcs_login", "Region": REGION, "WordUri": WORDS}
+OUTPUTS = {"ClusterName": "slipway-probe", "LoginGroupId": "pcs_login", "Region": REGION, "GuardMessageUri": WORDS}
 
 
 def client(service):
@@ -108,6 +108,6 @@ def test_login_node_without_a_report_is_used_after_the_time_of_a_boot(group):
 
 def test_login_node_of_a_cluster_without_reports_is_used_at_once(group):
     instance = group.run()
-    outputs = {key: value for key, value in OUTPUTS.items() if key != "WordUri"}
+    outputs = {key: value for key, value in OUTPUTS.items() if key != "GuardMessageUri"}
     assert group.wait(outputs=outputs).instance == instance
     assert group.pauses == []

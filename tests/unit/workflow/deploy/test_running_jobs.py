@@ -28,7 +28,7 @@ def beats():
             name="slipway-a-training",
             status="CREATE_COMPLETE",
             protected=False,
-            outputs={"StoreUri": "s3://store/jobs", "WordUri": "s3://store/jobs/.guard/8131d980/trouble"},
+            outputs={"StoreUri": "s3://store/jobs", "GuardMessageUri": "s3://store/jobs/.guard/8131d980/trouble"},
             tags={},
         )
 

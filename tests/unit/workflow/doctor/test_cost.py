@@ -196,7 +196,10 @@ def test_cost_of_stopped_nodes_names_the_guards_reason(ready_account, surveyed):
     key = f"jobs/.guard/a/{SENT_FOLDER}/{GUARD_STOP}"
     s3.put_object(Bucket="store", Key=key, Body=stop)
     guard = {"GuardrailsGuardFunction236B99F4": guard_function(ready_account, EC2="probe", USD_PER_NODE_HOUR="1.861")}
-    outputs = {GROUP_OUTPUT: {"Value": "probe"}, "WordUri": {"Value": f"s3://store/jobs/.guard/a/{WORD_FOLDER}"}}
+    outputs = {
+        GROUP_OUTPUT: {"Value": "probe"},
+        "GuardMessageUri": {"Value": f"s3://store/jobs/.guard/a/{WORD_FOLDER}"},
+    }
     stack(ready_account, "training", guard, outputs)
     put(ready_account, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=0.0, when=NOW - timedelta(minutes=4))
     assert of(surveyed(), "training").note == "0 nodes at the quoted $1.861"

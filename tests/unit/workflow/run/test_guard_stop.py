@@ -126,7 +126,7 @@ def submission():
         session.client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
         body = {
             "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
-            "Outputs": {"WordUri": {"Value": f"s3://store/{FOLDER}/trouble"}},
+            "Outputs": {"GuardMessageUri": {"Value": f"s3://store/{FOLDER}/trouble"}},
         }
         session.client("cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(body))
         yield Submission(
