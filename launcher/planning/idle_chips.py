@@ -203,7 +203,7 @@ def _fewer(where: str, stated: Stated, of: int, *, place: str, nodes: Nodes) -> 
     message = f"{stated.text} {starts} {nodes.noun}s{place}: {idle} idle"
     name, _, value = stated.text.replace("=", " ").partition(" ")
     fix = f"{name} {of}, or leave the option out" if value.isdecimal() else f"use all {of} {nodes.noun}s{place}"
-    if used:
+    if used and nodes.noun == "GPU":
         fix += f"; or a type with {number_of(used, nodes.noun)}"
     return warning(CODE, stated.where or where, message + _dollars(nodes, idle, of), fix)
 
@@ -243,8 +243,8 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
     fix = f"torchrun {' '.join(program.words[1:])}"
     if command.packages and "torch" not in command.packages:
         fix += ", if it trains with PyTorch"
-    if chips:
-        fix += f"; or a 1-{nodes.noun} type"
+    if chips and nodes.noun == "GPU":
+        fix += "; or a 1-GPU type"
     yield warning(CODE, program.where, message + _dollars(nodes, total - used, total), fix)
 
 

@@ -276,6 +276,10 @@ def test_torchrun_is_the_fix_of_a_trainer_that_may_use_pytorch(packages, hint):
     assert (finding.level, finding.hint) == (Level.WARNING, hint)
 
 
+def test_no_type_has_one_neuron_core_so_none_is_advised():
+    assert finding_of(NEURON, {"torch"}).hint == "torchrun train.py"
+
+
 def test_trainer_of_cpu_packages_that_starts_processes_has_no_finding():
     command = JobCommand(programs=programs_of(("python", "a.py")), packages=frozenset(["numpy"]), all_chips=True)
     assert list(idle_findings(command, {}, ONE)) == []
