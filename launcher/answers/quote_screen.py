@@ -43,6 +43,8 @@ DECISIVE = (
     "ttl-too-short",
     "time-limit-too-short",
     "stop-exempt",
+    "stop-below-estimate",
+    "stop-within-estimate",
     "trainer-cannot-resume",
 )
 """Warnings that can change the decision, beside what the gate says; first those of a start that fails."""

@@ -13,6 +13,7 @@ from launcher.answers.plan_document import document
 from launcher.answers.plan_screen import shown_ranks
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
+from launcher.answers.quote_screen import page as quote_screen_page
 from launcher.pricing import priced
 from launcher.pricing.priced import Priced
 from launcher.records.quote_document import quote_document
@@ -438,3 +439,11 @@ def test_first_screens_note_trainer_without_accelerator_package(price_text, widt
         text = " ".join(" ".join(screen).split())
         assert "python train.py --lr 1 imports only numpy: all 16 GPUs are idle, $" in text
         assert "torchrun" not in text
+
+
+@pytest.mark.parametrize("limit, warned", [(100, "the job needs at least"), (2000, "")])
+def test_first_screen_warns_of_a_spending_limit_below_the_total(price_text, limit, warned):
+    text = HOURS.replace("budget: {max_usd: 1500}", f"budget: {{stop_at_usd: {limit}}}")
+    shown = " ".join(" ".join(quote_screen_page(price_text(text).quote(1), 1, 80, price_text(text))).split())
+    assert ("the guard stops it at about" in shown) == bool(warned)
+    assert warned in shown
