@@ -201,9 +201,8 @@ def _without_job(state: RunState) -> tuple[str, ...]:
     """The state of a run that has no job on a reachable cluster and has left no resources."""
     command = state.command
     if command is not None and command.state == RUNNING:
-        # A job in a running sandbox has a submission, and is shown with it.
-        where = ", in its own sandbox, which ends with it" if state.attempts else "; its job has not started"
-        where = where if command.sandbox else ""
+        where = ", in its own sandbox, which ends with it" if state.own_sandbox else ""
+        where = "; its job has not started" if command.sandbox and not state.attempts else where
         return (f"  {command.command} is running on this computer (process {command.pid}){where}",)
     if state.status != NOT_SUBMITTED:
         return (f"  this run has ended; slipway report {state.name} shows its result",)

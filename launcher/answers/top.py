@@ -77,11 +77,12 @@ def page(now: JobNow, width: int) -> list[str]:
 
 
 def _without_nodes(state: RunState) -> str:
-    own = state.submission is None and state.command is not None and state.command.sandbox
-    going_on = own and state.command is not None and state.command.state == RUNNING
-    if not going_on:
+    if state.submission is not None or state.command is None or state.command.state != RUNNING:
         return "no node runs it now"
-    return "its nodes are in the sandbox of its launch, and not shown" if state.attempts else "its job has not started"
+    if state.command.sandbox and not state.attempts:
+        return "its job has not started"
+    own = "its nodes are in the sandbox of its launch, and not shown"
+    return own if state.own_sandbox else "no node runs it now"
 
 
 def _job(now: JobNow) -> list[str]:

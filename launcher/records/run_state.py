@@ -40,6 +40,8 @@ class RunState:
     meter: Meter | None = None
     # The command that created the run, None if not recorded.
     command: CommandRecord | None = None
+    # Whether its job is in the sandbox of its launch, which no other command reaches.
+    own_sandbox: bool = False
     # The chips that the newest attempt did not use.
     idle_chips: str = ""
     # The nodes that slow the running attempt down.

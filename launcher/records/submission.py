@@ -179,6 +179,14 @@ def read_submission(folder: RunFolder) -> Submission | None:
         raise UnreadableInputError(f"{folder.path / FILE} is not a submission record: {problem}") from problem
 
 
+def in_own_sandbox(folder: RunFolder) -> bool:
+    """Whether the job of a run is in the sandbox of its launch, which ends with the launch."""
+    if not (folder.path / FILE).is_file():
+        return False
+    node = folder.read_json(FILE).get("head_node")
+    return isinstance(node, dict) and node.get("via") == SANDBOX and node.get("instance") is None
+
+
 def _target(head_node: HeadNode) -> str:
     """The target kind of an older record, which has none: the first kind whose jobs are queried the same way."""
     return next(kind.value for kind in training_targets() if target_of(kind).pods == (head_node.kind is not None))

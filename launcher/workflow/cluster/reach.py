@@ -19,7 +19,16 @@ from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
 from launcher.records.command_record import RUNNING, read_command
 from launcher.records.run_folder import RunFolder, home_of, latest, names
-from launcher.records.submission import API, CONTEXT, EKS, SANDBOX, HeadNode, Submission, read_submission
+from launcher.records.submission import (
+    API,
+    CONTEXT,
+    EKS,
+    SANDBOX,
+    HeadNode,
+    Submission,
+    in_own_sandbox,
+    read_submission,
+)
 from launcher.rendering.names import TRAINING_STACK, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
@@ -193,7 +202,8 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     command = read_command(folder)
     if command is None or not command.sandbox:
         return environment
-    sandbox = find_sandbox(environment, environment.get("AWS_REGION", "us-east-1"), folder=folder.root)
+    region, own = environment.get("AWS_REGION", "us-east-1"), in_own_sandbox(folder)
+    sandbox = None if own else find_sandbox(environment, region, folder=folder.root)
     if sandbox is None:
         name = folder.path.parent.name
         if command.state == RUNNING:

@@ -23,7 +23,7 @@ from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs, latest
 from launcher.records.run_state import RunState
-from launcher.records.submission import Submission, read_submission, with_job
+from launcher.records.submission import Submission, in_own_sandbox, read_submission, with_job
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.guard_stop import guard_stop, read_endpoint_stop
@@ -240,6 +240,7 @@ def _ended_state(name: str, folder: RunFolder) -> RunState:
         step=report.attempts[-1].last_step if report is not None and report.attempts else None,
         stacks=() if sandbox else _deployed_stacks(folder, report),
         command=command,
+        own_sandbox=in_own_sandbox(folder),
     )
 
 

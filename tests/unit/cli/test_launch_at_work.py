@@ -17,6 +17,20 @@ EVENTS = [
     {"time": BEGUN, "event": "attempt-started", "attempt": 1, "node": "n1"},
     {"time": "2026-11-20T12:01:00+00:00", "event": "checkpoint-uploaded", "attempt": 1, "step": 40},
 ]
+SUBMISSION = {
+    "schema": "slipway.submission/1",
+    "key": "k1",
+    "job": "1",
+    "target": "parallelcluster",
+    "scheduler": "slurm",
+    "cluster": "tiny",
+    "head_node": {"via": "sandbox", "host": "tiny", "instance": None, "region": "us-east-2", "user": None},
+    "folder": "/work/tiny",
+    "store_uri": "s3://store",
+    "checkpoint_uri": "s3://store/checkpoints/tiny",
+    "work": {"files": 1, "git": None},
+    "asked_at": BEGUN,
+}
 STEPS = [{"step": step, "steps": 900, "tokens": step * 1024, "loss": 2.5, "seconds": float(step)} for step in (20, 40)]
 
 
@@ -32,6 +46,7 @@ def working_run(tmp_path, monkeypatch):
     state(run)
     run.write_json("quote.json", QUOTE)
     run.write_json("plan.json", {"budget": {"max_usd": "500"}})
+    run.write_json("submission.json", SUBMISSION)
     (run.path / "job").mkdir()
     (run.path / "job" / "events.jsonl").write_text(lines(EVENTS))
     (run.path / "job" / "metrics.jsonl").write_text(lines(STEPS))
@@ -56,6 +71,18 @@ def test_status_during_sandbox_launch_shows_step_and_process(working_run, slipwa
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
+def test_launch_in_running_sandbox_that_is_not_found_names_no_own_sandbox(working_run, slipway, command):
+    """The running sandbox is another user's, or was stopped: the launch does not end with it."""
+    head_node = {**SUBMISSION["head_node"], "instance": "0123456789abcdef"}
+    working_run.write_json("submission.json", {**SUBMISSION, "head_node": head_node})
+    working_run.write_json("report.json", REPORT)
+    text = " ".join(slipway(command, "tiny")[1].split())
+    assert "its launch" not in text
+    assert "own sandbox" not in text
+    assert "not started" not in text
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
 def test_launch_before_its_job_starts_names_no_sandbox(working_run, slipway, command):
     (working_run.path / "job" / "events.jsonl").unlink()
     text = " ".join(slipway(command, "tiny")[1].split())
@@ -67,6 +94,7 @@ def test_launch_before_its_job_starts_names_no_sandbox(working_run, slipway, com
 def test_status_during_deployment_is_running(working_run, slipway):
     state(working_run, command="launch")
     (working_run.path / "job" / "events.jsonl").unlink()
+    (working_run.path / "submission.json").unlink()
     status_text = " ".join(slipway("status", "tiny")[1].split())
     assert f"tiny: running launch is running on this computer (process {os.getpid()})" in status_text
     assert "sandbox" not in status_text
