@@ -57,7 +57,18 @@ def test_last_known_tier_has_no_end(catalog: Catalog):
 
 
 def test_memory_price_used_without_listed_price(catalog: Catalog):
-    assert priced(catalog, "cloudwatch.alarm", "eu-west-3").basis is Basis.MEMORY
+    assert priced(catalog, "ssm.standard-parameters-and-sessions", "eu-west-3").basis is Basis.MEMORY
+
+
+@pytest.mark.parametrize(
+    "item", ["cloudwatch.alarm", "cloudwatch.custom-metric", "lambda.requests", "lambda.duration-x86", "sns.requests"]
+)
+def test_us_east_1_price_applied_elsewhere_is_derived_and_has_its_source(catalog: Catalog, item: str):
+    elsewhere, listed = priced(catalog, item, "eu-west-3"), priced(catalog, item, "us-east-1")
+    assert elsewhere.basis is Basis.DERIVED
+    assert elsewhere.source == listed.source
+    assert elsewhere.usd == listed.usd
+    assert "us-east-1 price applied" in elsewhere.note
 
 
 def test_free_item_has_price_0_and_note(catalog: Catalog):

@@ -347,7 +347,7 @@ def test_small_lines_are_priced_in_every_region_with_a_reported_basis(priced):
     bill_lines = lines(priced({"target": target, "purchase": {"option": "spot"}}))
     for name in ("7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):
         assert bill_lines[name].usd is not None
-        assert bill_lines[name].basis is Basis.MEMORY
+        assert bill_lines[name].basis is Basis.DERIVED
 
 
 # -------------------------------------------------------------------------------------------------------------- lines
