@@ -157,9 +157,12 @@ def _text(path: Path, kind: str = "plan file") -> str:
         raise UnreadableInputError(f"cannot read the {kind} {path}: {reason}", hint=hint) from problem
 
 
-def loads(text: str, *, name: str = "plan file", folder: Path = Path()) -> PlanRequest:
-    """The request that YAML or JSON text states; `name` is used in messages, its paths are relative to `folder`."""
-    return _resolve_layers(text, name, folder, (), defaults_of=None).request
+def loads(text: str, *, name: str = "plan file", folder: Path = Path(), file: Path | None = None) -> PlanRequest:
+    """The request that YAML or JSON text states; `name` is used in messages, its paths are relative to `folder`.
+
+    With `file`, which the text is of, its paths are relative to the folder of that file, and the defaults apply.
+    """
+    return _resolve_layers(text, name, folder if file is None else file.parent, (), defaults_of=file).request
 
 
 def _resolve_layers(

@@ -1,8 +1,11 @@
 """The `diff` command: it prices the plans of two files, folders or git revisions, and lists the changes."""
 
 import os
+import posixpath
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -22,12 +25,14 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.units import number_of
-from launcher.submit.revision import Revision, find_revision
+from launcher.plan_layers import PROJECT_FILES
+from launcher.submit.revision import find_revision
 from launcher.targets.registry import billed_name
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
 IS_PLAN = re.compile(r"^\s*[\"']?slipway[\"']?\s*:[ \t]*[^\s{]", re.MULTILINE)
+EXTENDED = re.compile(r"^\s*[\"']?extends[\"']?\s*:\s*[\"']?([^\"'#\s]+)", re.MULTILINE)
 SUFFIXES = (".yaml", ".yml", ".json")
 SKIPPED = {".git", ".slipway", ".venv", "node_modules", "rendered"}
 HERE = "this folder"
@@ -38,10 +43,16 @@ _HINT = "slipway diff main, slipway diff OLD.yaml NEW.yaml, or two folders"
 
 @record
 class Side:
-    """The plans before or after: their texts by name, relative to a folder."""
+    """The plans before or after: their texts by name, and their files, beside which the files of defaults lie."""
 
     name: str
     texts: Mapping[str, str]
+    files: Mapping[str, Path]
+
+    @property
+    def bases(self) -> set[str]:
+        """The files that plans extend: one that is not whole is no plan."""
+        return {base for name, text in self.texts.items() for base in _extended(name, text)}
 
 
 @record
@@ -78,74 +89,132 @@ def diff(
         UnreadableInputError: a side is none of these, or a plan after the change cannot be read.
         ImpossibleError: neither side has a plan.
     """
-    before, after = _sides(old, new, folder, environment)
-    names = sorted({*before.texts, *after.texts})
-    if not names:
-        raise ImpossibleError(f"neither {before.name} nor {after.name} holds a plan file")
+    with ExitStack() as stack:
+        before, after = _sides(old, new, folder, environment, stack)
+        names = sorted({*before.texts, *after.texts})
+        if not names:
+            raise ImpossibleError(f"neither {before.name} nor {after.name} holds a plan file")
+        requests = {name: (_earlier(before, name), _later(before, after, name)) for name in names}
     catalogs = [
         catalog_load.load(prices_as_of=price_options.prices_as_of, overlay=price_options.cache, today=now.date())
         for price_options in (old_options, options)
     ]
     plans = []
-    for name in names:
-        was, is_ = before.texts.get(name), after.texts.get(name)
-        if was == is_ and old_options == options:
+    for name, (was, is_) in requests.items():
+        if was == is_ and (was is None or old_options == options):
             continue
-        earlier = None if was is None else _price_total(name, was, catalogs[0], now, old_options, broken_is_fine=True)
+        earlier = None if was is None else _price_total(name, was, catalogs[0], now, old_options)
         later = None if is_ is None else _price_total(name, is_, catalogs[1], now, options)
         plans.append(_plan_diff(name, earlier, later))
-    return PlansDiff(old=before.name, new=after.name, plans=tuple(plans), looked_at=len(names))
+    looked_at = sum(pair != (None, None) for pair in requests.values())
+    return PlansDiff(old=before.name, new=after.name, plans=tuple(plans), looked_at=looked_at)
 
 
-def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, str]) -> tuple[Side, Side]:
+def _earlier(side: Side, name: str) -> PlanRequest | None:
+    """The plan before a change; None if there was none, or none that can be read."""
+    try:
+        return _request(side, name)
+    except SlipwayError:
+        return None
+
+
+def _later(before: Side, after: Side, name: str) -> PlanRequest | None:
+    """The plan after a change; a text that did not change and can be read on neither side is no part of the change."""
+    try:
+        return _request(after, name)
+    except SlipwayError:
+        if name in after.bases or (before.texts.get(name) == after.texts.get(name) and _earlier(before, name) is None):
+            return None
+        raise
+
+
+def _request(side: Side, name: str) -> PlanRequest | None:
+    text = side.texts.get(name)
+    return None if text is None else plan_file.loads(text, name=name, file=side.files[name])
+
+
+def _extended(name: str, text: str) -> Iterator[str]:
+    """The files that a text extends, named as the text itself is."""
+    return (posixpath.normpath(posixpath.join(posixpath.dirname(name), base)) for base in EXTENDED.findall(text))
+
+
+def _plans(texts: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The texts that are plans: those with the key of one, and those that extend a plan, also one outside `folder`."""
+    outside = {base for name, text in texts.items() for base in _extended(name, text)} - {*texts}
+    every = {**{base: _plain_text(folder / base) for base in outside}, **texts}
+    plans = {name for name, text in every.items() if IS_PLAN.search(text)}
+    while more := {name for name, text in every.items() if name not in plans and {*_extended(name, text)} & plans}:
+        plans |= more
+    return {name: text for name, text in texts.items() if name in plans}
+
+
+def _plain_text(path: Path) -> str:
+    """The text of a file that a plan extends; "" if it cannot be read, which the plan's own reader refuses."""
+    try:
+        return read_named(path, plan_file.MAX_BYTES).decode("utf-8-sig")
+    except (OSError, ValueError, UnusableFileError):
+        return ""
+
+
+def _sides(
+    old: str, new: str | None, folder: Path, environment: Mapping[str, str], stack: ExitStack
+) -> tuple[Side, Side]:
     if Path(old).is_file() and (new is None or not Path(new).is_file()):
         other = "NEW is missing" if new is None else f"{new} is not a file"
         raise UnreadableInputError(f"{old} is a plan file, and {other}", hint=_HINT)
-    if new is not None and Path(old).is_file() and Path(new).is_file():
-        return Side(name=old, texts={new: _text(Path(old))}), Side(name=new, texts={new: _text(Path(new))})
     if new is not None and Path(new).is_file():
-        revision = _revision(old, folder, environment)
+        after = Side(name=new, texts={new: _text(Path(new))}, files={new: Path(new)})
+        if Path(old).is_file():
+            return Side(name=old, texts={new: _text(Path(old))}, files={new: Path(old)}), after
         place = Path(os.path.realpath(new))
         if not place.is_relative_to(folder.resolve()):
             raise UnreadableInputError(f"{new} is not below {folder}, whose revisions are compared", hint=_HINT)
         inside = place.relative_to(folder.resolve()).as_posix()
-        texts = {inside: revision.read(inside)} if inside in revision.files() else {}
-        return Side(name=old, texts=texts), Side(name=new, texts={inside: _text(Path(new))})
-    before = _side(old, folder, environment)
-    after = _side(new, folder, environment) if new is not None else Side(name=HERE, texts=_in_folder(folder))
-    return before, after
+        before = _at_revision(old, folder, environment, stack)
+        texts = {name: text for name, text in before.texts.items() if name == inside}
+        return replace(before, texts=texts), Side(name=new, texts={inside: after.texts[new]}, files={inside: Path(new)})
+    before = _side(old, folder, environment, stack)
+    return before, _in_folder(HERE, folder) if new is None else _side(new, folder, environment, stack)
 
 
-def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
+def _side(text: str, folder: Path, environment: Mapping[str, str], stack: ExitStack) -> Side:
     if text and Path(text).is_dir():
-        return Side(name=text, texts=_in_folder(Path(text)))
-    revision = _revision(text, folder, environment)
-    named = [file for file in revision.files() if file.endswith(SUFFIXES) and not SKIPPED & {*Path(file).parts}]
-    texts = {name: revision.read(name) for name in named}
-    return Side(name=text, texts={name: content for name, content in texts.items() if IS_PLAN.search(content)})
+        return _in_folder(text, Path(text))
+    return _at_revision(text, folder, environment, stack)
 
 
-def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revision:
-    revision = find_revision(text, folder, environment)
+def _at_revision(text: str, folder: Path, environment: Mapping[str, str], stack: ExitStack) -> Side:
+    """The plans at a revision; all files that plans can be made of are written to a folder that `stack` removes."""
+    top = next((path for path in (folder.resolve(), *folder.resolve().parents) if (path / ".git").exists()), folder)
+    revision = find_revision(text, top, environment)
     if revision is None:
         message = f"{text} is not a plan file, a folder or a git revision here"
         raise UnreadableInputError(message, hint=_HINT)
-    return revision
+    copied = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slipway-revision-")))
+    for name in revision.files():
+        file = Path(name)
+        if _is_read(file) or file.name == PROJECT_FILES[0].name or file.parts[-2:] == PROJECT_FILES[1].parts:
+            (copied / file).parent.mkdir(parents=True, exist_ok=True)
+            (copied / file).write_text(revision.read(name), encoding="utf-8")
+    return _in_folder(text, copied / folder.resolve().relative_to(top.resolve()))
 
 
-def _in_folder(folder: Path) -> dict[str, str]:
+def _is_read(inside: Path) -> bool:
+    return inside.suffix in SUFFIXES and not SKIPPED & {*inside.parts}
+
+
+def _in_folder(name: str, folder: Path) -> Side:
     texts = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.suffix in SUFFIXES and path.is_file() and not SKIPPED & {*inside.parts}:
+        if _is_read(inside) and path.is_file():
             try:
-                text = read_regular(path, plan_file.MAX_BYTES, within=folder).decode("utf-8-sig")
+                texts[inside.as_posix()] = read_regular(path, plan_file.MAX_BYTES, within=folder).decode("utf-8-sig")
             except (OSError, ValueError):
                 # What cannot be read as text, or lies outside the folder, is no plan of it.
                 continue
-            if IS_PLAN.search(text):
-                texts[inside.as_posix()] = text
-    return texts
+    plans = _plans(texts, folder)
+    return Side(name=name, texts=plans, files={inside: folder / inside for inside in plans})
 
 
 def _text(path: Path) -> str:
@@ -155,15 +224,7 @@ def _text(path: Path) -> str:
         raise UnreadableInputError(f"cannot read the plan file {path}: {reason_of(problem)}") from problem
 
 
-def _price_total(
-    name: str, text: str, catalog: Catalog, now: datetime, options: PriceOptions, *, broken_is_fine: bool = False
-) -> _Total | None:
-    try:
-        request = plan_file.loads(text, name=name)
-    except SlipwayError:
-        if broken_is_fine:
-            return None
-        raise
+def _price_total(name: str, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> _Total:
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
     try:

@@ -106,6 +106,48 @@ def test_changed_choice_and_changed_price_are_distinguished(repository):
     assert plan.lines[0].change is LineChange.PRICE
 
 
+BASE = TRAIN.replace("name: job\n", "")
+
+
+def commit(folder):
+    for arguments in (["add", "."], ["commit", "-q", "-m", "more"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("below", [".", "jobs"])
+def test_changed_base_changes_plans_that_extend_it_and_is_no_plan(repository, monkeypatch, below):
+    (repository / "base.yaml").write_text(BASE, encoding="utf-8")
+    (repository / "jobs" / "job.yaml").write_text("extends: ../base.yaml\nname: job\n", encoding="utf-8")
+    commit(repository)
+    monkeypatch.chdir(repository / below)
+    assert changed("HEAD").plans == ()
+    edit(repository / "base.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
+    (plan,) = changed("HEAD").plans
+    assert plan.name == "job"
+    assert plan.new_usd > plan.old_usd
+    assert "workload.train.tokens_b: 4, before 2" in plan.why
+
+
+def test_file_at_revision_has_the_base_of_that_revision(repository):
+    (repository / "base.yaml").write_text(BASE, encoding="utf-8")
+    (repository / "jobs" / "job.yaml").write_text("extends: ../base.yaml\nname: job\n", encoding="utf-8")
+    commit(repository)
+    edit(repository / "base.yaml", "us-east-1", "us-west-2")
+    (plan,) = changed("HEAD", "jobs/job.yaml").plans
+    assert "target.region: us-west-2, before us-east-1" in plan.why
+
+
+@pytest.mark.parametrize("file", ["slipway.toml", ".slipway/defaults.yaml"])
+def test_changed_project_file_changes_the_plans_below_it(repository, file):
+    text = "[purchase]\ndiscount_percent = 10\n" if file.endswith("toml") else "purchase: {discount_percent: 10}\n"
+    (repository / file).parent.mkdir(exist_ok=True)
+    (repository / file).write_text(text, encoding="utf-8")
+    commit(repository)
+    edit(repository / file, "10", "20")
+    assert {plan.file for plan in changed("HEAD").plans} == {"chat.yaml", "jobs/job.yaml"}
+    assert all(plan.new_usd < plan.old_usd for plan in changed("HEAD").plans)
+
+
 def test_price_changes_appear_with_earlier_date(repository):
     assert changed("main").plans == ()
     changes = changed("main", prices_as_of=date(2025, 1, 1))
