@@ -10,8 +10,9 @@ from pathlib import Path
 from launcher.model.budget_stop import exempt, is_joined
 from launcher.model.errors import ImpossibleError, OverBudgetError, UnreadableInputError
 from launcher.records.approval import AGAIN, Action, Approval, find_approval, new_id
-from launcher.workflow.quote.fresh import Picked, gated_quote
+from launcher.workflow.quote.fresh import Picked, gated_quote, refuse_unless_allowed
 from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
 
 LONGEST = timedelta(hours=24)
 _DURATION = re.compile(r"([0-9]{1,4})(m|h)")
@@ -39,14 +40,18 @@ def quoted_for_approval(
 ) -> Picked:
     """The candidate to approve, at a price that the gate allows within `options.max_usd`.
 
-    The prices may be old: a launch on AWS reads current ones, and compares them with the approval.
+    The prices may be old: a launch on AWS reads current ones, and compares them with the approval. Without a selection
+    it is the candidate that a launch would choose.
 
     Raises:
         OverBudgetError: the high estimate is above the limit, or no guard would stop the job at it.
         SlipwayError: the gate refuses.
     """
+    known = price(path, now, replace(options, any_age=sandbox, picked=selection))
+    rank, first = pick(known, selection)
+    refuse_unless_allowed(known, known.quote_at_any_age(rank), options)
     any_age = replace(options, any_age=True)
-    picked = gated_quote(path, now, any_age, selection=selection, say=lambda _: None)
+    picked = gated_quote(path, now, any_age, selection=first.digest, say=lambda _: None)
     limit, plan = options.max_usd, picked.quoted.plan
     if sandbox or limit is None or not _stoppable(picked):
         return picked

@@ -26,6 +26,7 @@ from launcher.workflow.quote.approval import (
     usable,
 )
 from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.terminal import terminal, until
 
 PLAN = """
@@ -197,6 +198,20 @@ def test_approval_refused_when_quote_exceeds_approved_dollars(tmp_path, state):
 def test_approval_with_limit_below_high_estimate_refused(tmp_path, state):
     with pytest.raises(OverBudgetError):
         quoted_for_approval(written(tmp_path), NOW, PriceOptions(max_usd=Decimal(1)), selection=None, sandbox=False)
+
+
+def test_approval_without_selection_is_of_the_candidate_that_a_launch_would_choose(tmp_path):
+    text = "slipway: 1\nname: open\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+    path = written(tmp_path, text + "target: {kind: [ec2]}\nbudget: {stop_at_usd: 2000}\n")
+    day, how = datetime(2026, 11, 20, 12, tzinfo=UTC), PriceOptions(max_usd=Decimal(2000))
+    oldest = price(path, day, replace(how, any_age=True)).quote(1)
+    picked = quoted_for_approval(path, day, how, selection=None, sandbox=False)
+    assert picked.quoted.digest == price(path, day, how).quote(1).digest != oldest.digest
+    with pytest.raises(OverBudgetError) as refused:
+        quoted_for_approval(
+            path, day, replace(how, max_usd=Decimal(100)), selection=picked.quoted.digest, sandbox=False
+        )
+    assert oldest.digest[:6] not in refused.value.hint
 
 
 @pytest.mark.parametrize("text,got", [(PLAN, "is not set"), (STOPPED.replace("20}", "900}"), "is \\$900")])
