@@ -21,7 +21,7 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
     before = {
         "checkpoints": f"{every}{_keeping(saves)}" if has_checkpoints else None,
         **budget_settings(request.budget, "the high estimate"),
-        "budget stop": None if stop_usd is None else f"${stop_usd:f}, saved before",
+        "budget stop": None if stop_usd is None else f"${stop_usd:,f}, saved before",
     }
     after = {
         "hung-job stop": _hung_stop(request),

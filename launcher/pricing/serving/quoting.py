@@ -387,7 +387,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
 
 
 def _stop_text(usd: Decimal, serve: ServingWorkload) -> str:
-    return f"${usd:f}: the endpoint " + ("is deleted" if serve.min_instances else "goes to no instance")
+    return f"${usd:,f}: the endpoint " + ("is deleted" if serve.min_instances else "goes to no instance")
 
 
 def _note(candidate: ServingCandidate) -> str:
