@@ -34,8 +34,11 @@ IN_A_POD = NodeView(
     folder="${SLIPWAY_ROOT}/job", scratch="${SLIPWAY_ROOT}/scratch", contained=True, slurm=False, imds=False
 )
 """The view of a job in a pod. Only pods on the host network reach the metadata service: the notice is a signal."""
-LOG_PATTERN = r'"step": ?\d+|step[= ]\d+'
-"""A line of progress: the JSON line of SLIPWAY_METRICS, if a trainer prints that too, or `step=N`."""
+LOG_PATTERN = r'.*("step": ?\d+|step[= ]\d+)'
+"""A line of progress: the JSON line of SLIPWAY_METRICS, if a trainer prints that too, or `step=N`.
+
+HyperPod's elastic agent matches from the start of a line (hyperpod-elastic-agent 1.1.3, logagent/log_agent.py).
+"""
 INTERRUPTIONS = 100
 """The number of restarts after interruptions, if the operator counts interruptions as failures."""
 _IMAGE = re.compile(

@@ -25,9 +25,11 @@ HUGE_PAGES_MIB = 5120
 """MiB of 2 MiB pages for libfabric; EKS's accelerated images reserve 5,128 pages (EKS user guide, machine learning with
 EFA)."""
 _HANDED_ON = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
-ELASTIC_AGENT_ENVIRONMENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
-"""hyperpodrun has no option for these signals, and an unhandled SIGUSR1 ends it before its trainers receive it
-(hyperpod-elastic-agent 1.1.3, driven over HTTP by tests/sandbox/kubernetes/test_elastic_agent.py)."""
+ELASTIC_AGENT_ENVIRONMENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON, "PET_TEE": "0:1"}
+"""hyperpodrun has no option for these signals, and an unhandled SIGUSR1 ends it before its trainers receive it. The
+rules of logMonitoringConfiguration read the standard output of local rank 0 from a file, which hyperpodrun writes only
+with --tee or --redirects (hyperpod-elastic-agent 1.1.3, driven over HTTP by
+tests/sandbox/kubernetes/test_elastic_agent.py; developer guide, sagemaker-eks-operator-usage, has `--tee=3`)."""
 TO_THE_STORE_S = 30
 """Seconds for the agent's final work, in addition to the grace time and the time to store a checkpoint."""
 NEAREST = "topology.k8s.aws/network-node-layer-3"

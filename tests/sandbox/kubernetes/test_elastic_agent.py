@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from launcher.rendering.kubernetes_job import LOG_PATTERN
 from launcher.rendering.kubernetes_pod import ELASTIC_AGENT_ENVIRONMENT
 from tests.plans import ROOT
 
@@ -47,6 +48,7 @@ def save(*_):
     sys.exit(0)
 
 signal.signal(signal.SIGUSR1, save)
+print('{"step": 3, "loss": 2.5}', flush=True)
 (here / "started").touch()
 while True:
     time.sleep(0.05)
@@ -58,6 +60,7 @@ START = {
     "master_addr": "127.0.0.1",
     "rankIps": [{"rank": 0, "ip": "127.0.0.1"}],
 }
+RULES = [{"name": "steps", "logPattern": LOG_PATTERN, "expectedRecurringFrequencyInSeconds": 1}]
 LONG_S = 120
 
 
@@ -115,11 +118,13 @@ class ElasticAgent:
 
 @pytest.fixture
 def elastic_agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
+    variables, rules = request.param
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        elastic_agent = ElasticAgent(Path(folder), request.param)
+        elastic_agent = ElasticAgent(Path(folder), variables)
         try:
             elastic_agent.until(lambda: elastic_agent.status() == "ready")
-            elastic_agent.ask("/start", {**START, "master_port": elastic_agent.port + 1})
+            start = {**START, "master_port": elastic_agent.port + 1, "log_monitoring_configuration": rules}
+            elastic_agent.ask("/start", start)
             elastic_agent.until(lambda: elastic_agent.has("started"))
             yield elastic_agent
         finally:
@@ -129,23 +134,28 @@ def elastic_agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
             elastic_agent.process.wait()
 
 
-@pytest.mark.parametrize("elastic_agent", [{}], indirect=True)
+@pytest.mark.parametrize("elastic_agent", [({}, [])], indirect=True)
 def test_elastic_agent_without_variable_dies_of_signal_without_save(elastic_agent: ElasticAgent) -> None:
     os.killpg(elastic_agent.process.pid, signal.SIGUSR1)
     assert elastic_agent.process.wait(LONG_S) == -signal.SIGUSR1
     assert not elastic_agent.has("saved")
 
 
-@pytest.mark.parametrize("elastic_agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
+@pytest.mark.parametrize("elastic_agent", [(ELASTIC_AGENT_ENVIRONMENT, [])], indirect=True)
 def test_elastic_agent_with_pod_variables_saves_on_signal(elastic_agent: ElasticAgent) -> None:
     os.killpg(elastic_agent.process.pid, signal.SIGUSR1)
     elastic_agent.until(lambda: elastic_agent.has("saved"))
     assert elastic_agent.process.wait(LONG_S) > 0
 
 
-@pytest.mark.parametrize("elastic_agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
+@pytest.mark.parametrize("elastic_agent", [(ELASTIC_AGENT_ENVIRONMENT, [])], indirect=True)
 def test_elastic_agent_graceful_stop_saves(elastic_agent: ElasticAgent) -> None:
     elastic_agent.ask("/stop", {"is_graceful": True, "timeout": 60})
     elastic_agent.until(lambda: elastic_agent.has("saved"))
     elastic_agent.until(lambda: elastic_agent.status() == "ready")
     assert elastic_agent.process.poll() is None
+
+
+@pytest.mark.parametrize("elastic_agent", [(ELASTIC_AGENT_ENVIRONMENT, RULES)], indirect=True)
+def test_elastic_agent_reports_steps_that_stop_as_hanging(elastic_agent: ElasticAgent) -> None:
+    elastic_agent.until(lambda: b"LogHang_steps" in elastic_agent.ask("/status"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -275,6 +276,12 @@ class TestOperators:
         (document,) = documents(context_of(plan, Operator.HYPERPOD_PYTORCHJOB))
         (rule,) = document["spec"]["runPolicy"]["logMonitoringConfiguration"]
         assert rule["expectedRecurringFrequencyInSeconds"] == 1200
+        # The elastic agent matches from the start of a line, and reads a file that hyperpodrun writes only with --tee.
+        assert re.match(rule["logPattern"], '{"step": 3, "loss": 2.5}')
+        assert re.match(rule["logPattern"], "2026-11-29 12:00:00 train step=3 loss=2.5")
+        assert re.match(rule["logPattern"], "epoch 3") is None
+        (pod,) = pods(document)
+        assert variables(pod)["PET_TEE"] == "0:1"
         assert document["spec"]["nprocPerNode"] == "8"
 
     def test_job_name_leaves_room_for_pod_suffixes(self, on_kubernetes):
