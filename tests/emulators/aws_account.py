@@ -98,12 +98,12 @@ class _Handler(QuietHandler):
 
     def _send(self, service, operation, answer):
         model = get_service_model(service)
-        operation_model = model.operation_model(operation)
         protocol = _protocol(model)
         body: str | bytes
         if isinstance(answer, Refused):
             body, kind, status = _error(protocol, answer), _content_type(protocol), answer.status
         else:
+            operation_model = model.operation_model(operation)
             check_by_model(operation_model, answer)
             written = get_serializer_class(service, protocol)(operation_model).serialize(answer)
             body, kind, status = written["body"], _content_type(protocol), written["status_code"]
@@ -164,6 +164,8 @@ def _error(protocol: str, refused: Refused) -> str:
     if "json" in protocol:
         return json.dumps({"__type": refused.code, "message": refused.message})
     error = f"<Error><Code>{refused.code}</Code><Message>{refused.message}</Message></Error>"
+    if protocol == "rest-xml":
+        return error
     if protocol == "ec2":
         return f"<Response><Errors>{error}</Errors><RequestID>r</RequestID></Response>"
     return f"<ErrorResponse>{error}<RequestId>r</RequestId></ErrorResponse>"

@@ -460,6 +460,8 @@ def test_named_billing_export_is_readable_with_the_key_of_its_bucket(place):
         for context in (f"bills/{file}", "bills"):
             for action, arn, more in bill_reads("bills", file, context):
                 assert allows(documents, action, arn, **more) == readable, (action, arn)
+        if place != "s3://bills":
+            assert not allows(documents, "s3:GetObject", f"arn:aws:s3:::{place.removeprefix('s3://')}ious/data.csv.gz")
         for action, arn, more in bill_reads("payroll", file, f"payroll/{file}"):
             assert not allows(documents, action, arn, **more), (action, arn)
         key = f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1"

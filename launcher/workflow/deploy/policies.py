@@ -144,13 +144,12 @@ def _bills(options: PolicyRequest) -> Mapping[str, tuple[str, ...]]:
     places = [export.removeprefix("s3://").rstrip("/").partition("/") for export in options.exports]
     return {
         "billbuckets": tuple(sorted({f"{arn}:s3:::{bucket}" for bucket, _, _ in places})),
-        # A place may be one file.
+        # A place may be one file; a folder has a slash, so that no other folder's name begins with it.
         "billobjects": tuple(
             sorted(
-                {
-                    f"{arn}:s3:::{bucket}{slash}{prefix}*" if prefix else f"{arn}:s3:::{bucket}/*"
-                    for bucket, slash, prefix in places
-                }
+                f"{arn}:s3:::{bucket}/{objects}"
+                for bucket, _, prefix in places
+                for objects in ((prefix, f"{prefix}/*") if prefix else ("*",))
             )
         ),
         "billkeys": (f"{arn}:kms:*:*:key/*",) if places else (),

@@ -6,6 +6,7 @@ An export that does not overwrite keeps every version of a period in a folder of
 
 import gzip
 import re
+import shlex
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
+from launcher.aws.calls import forbidden
 from launcher.aws.objects import Objects
-from launcher.aws.session import Session
+from launcher.aws.session import Session, error_code
 from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.aws_results import StoredObject
-from launcher.model.errors import ImpossibleError, UnreadableInputError, reason_of
+from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError, reason_of
 from launcher.workflow.history.bill_parquet import parquet_lines
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
@@ -138,19 +140,39 @@ def _stored_files(place: str, environment: Mapping[str, str], region: str) -> li
     if not bucket:
         raise UnreadableInputError(f"{place} names no bucket", hint="s3://BUCKET/PREFIX")
     session = Session(environment=environment, region=region)
-    if key.lower().endswith(SUFFIXES):
-        folder, _, name = key.rpartition("/")
-        store = Objects.at(session, f"s3://{bucket}/{folder}")
-        stored = store.find(name)
-        listed: tuple[StoredObject, ...] = () if stored is None else (stored,)
-    else:
-        store = Objects.at(session, place)
-        listed = store.list_objects()
+    with _hinting_policy(place):
+        if key.lower().endswith(SUFFIXES):
+            folder, _, name = key.rpartition("/")
+            store = Objects.at(session, f"s3://{bucket}/{folder}")
+            stored = store.find(name)
+            listed: tuple[StoredObject, ...] = () if stored is None else (stored,)
+        else:
+            store = Objects.at(session, place)
+            listed = store.list_objects()
 
     def one(name: str, modified: datetime) -> ExportFile:
-        return ExportFile(name, modified, lambda into: store.blocks(name, lambda block: _write(into, block)))
+        def fetch(into: IO[bytes]) -> None:
+            with _hinting_policy(place):
+                store.blocks(name, lambda block: _write(into, block))
+
+        return ExportFile(name, modified, fetch)
 
     return [one(object_.key, object_.modified) for object_ in listed]
+
+
+@contextmanager
+def _hinting_policy(place: str) -> Iterator[None]:
+    """Where S3 refuses an export, name the command whose policies allow it.
+
+    S3 answers 403 without a text to HeadObject: its code is then the number.
+    """
+    try:
+        yield
+    except AwsError as problem:
+        if not forbidden(problem) and error_code(problem) != "403":
+            raise
+        hint = f"slipway policies --export {shlex.quote(place)} writes the policies that allow it, for an administrator"
+        raise AwsError(str(problem), hint=hint) from problem.__cause__
 
 
 def _write(into: IO[bytes], block: bytes) -> None:

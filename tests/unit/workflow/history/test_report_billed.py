@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.cli import options
-from tests.emulators.aws_account import DENIED, THROTTLED
+from tests.emulators.aws_account import DENIED, THROTTLED, Refused
 from tests.unit.workflow.history.billing import MADE, cost, day, explorer
 
 EC2, OTHER = "Amazon Elastic Compute Cloud - Compute", "EC2 - Other"
@@ -139,6 +139,15 @@ def test_refused_cost_request_is_reported_without_stored_file(exported_account, 
     assert ended.code == 1
     assert message in ended.err
     assert not (folder.path / "billed.json").exists()
+
+
+@pytest.mark.parametrize("place", ["s3://bills/cur", "s3://bills/cur/data.csv.gz"])
+def test_refused_export_names_the_command_that_writes_its_policies(exported_account, billed_run, slipway, place):
+    billed_run()
+    exported_account.canned["s3."] = Refused("AccessDenied", "Access Denied", 403)
+    ended = slipway("report", "billed", "--billed", "--export", place)
+    assert ended.code == 1
+    assert f"slipway policies --export {place} writes the policies" in " ".join(ended.err.split())
 
 
 def test_bill_in_other_currency_refused(exported_account, billed_run, slipway):
