@@ -112,7 +112,7 @@ def test_cloudformation_rolls_an_update_back_while_checks_run(checked):
 def test_deployment_that_changes_the_cluster_is_refused_while_checks_run(checked, dry_run):
     with pytest.raises(ImpossibleError, match="deep health checks run on 2 instances of HyperPod") as refused:
         checked.deploy(3, dry_run=dry_run)
-    assert "they take 53 to 112 minutes" in refused.value.hint
+    assert "they take seconds in a sandbox, and 53 to 112 minutes on AWS" in refused.value.hint
     assert "meanwhile the cluster costs $" in refused.value.hint
     assert not any(line.startswith("stack ") for line in checked.lines[-3:])
     assert [group["TargetCount"] for group in checked.groups()] == [1, 2]

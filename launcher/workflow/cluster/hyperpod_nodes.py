@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from launcher.aws import hyperpod, log_groups
 from launcher.aws.calls import forbidden
-from launcher.aws.session import Session, error_code
+from launcher.aws.session import Session, error_code, own_endpoint
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeInstance
 from launcher.model.eks import SYSTEM
 from launcher.model.errors import AwsError, ImpossibleError
@@ -23,7 +23,7 @@ CHECKED = (
     " instance that fails"
 )
 """SageMaker developer guide, "Deep health checks", and the API reference of StartClusterHealthCheck (2026-11)."""
-_CHECK_TIME = "{} to {} minutes".format(*CHECK_MINUTES)
+_CHECK_TIME = "{} to {} minutes on AWS".format(*CHECK_MINUTES)
 _BOOT_LINES = 100
 _OTHERS = frozenset({CONTROLLER, LOGIN, SYSTEM})
 """Groups whose instances run no jobs."""
@@ -63,12 +63,13 @@ def refuse_during_checks(session: Session, cluster: str, changed: Container[str]
         return
     since = max(node.launched_at for node in checked)
     costs = f"; meanwhile the cluster costs {rate} an hour" if rate else ""
+    emulated = "seconds in a sandbox, and " if own_endpoint(session.environment, "sagemaker") else ""
     raise ImpossibleError(
         f"deep health checks run on {number_of(len(checked), 'instance')} of HyperPod cluster {cluster}"
         f" ({', '.join(sorted(node.id for node in checked))}), and SageMaker refuses updates until they end; nothing"
         " was changed",
-        hint=f"run this command again after the checks: they take {_CHECK_TIME}, and the newest of these instances"
-        f" started at {since:%Y-%m-%d %H:%M} UTC{costs}",
+        hint=f"run this command again after the checks: they take {emulated}{_CHECK_TIME}; the newest of these"
+        f" instances started at {since:%Y-%m-%d %H:%M} UTC{costs}",
     )
 
 
