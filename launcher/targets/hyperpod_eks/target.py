@@ -125,7 +125,8 @@ class HyperPodEks(PodTarget, HyperPodTarget):
             hint = f"use trn2.48xlarge, or target.kind {TargetKind.EKS}"
             yield error("no-device-plugin", "target.instance_type", message, hint)
         yield from self.head_refusals(request, place, instances, "the cluster's own pods")
-        if place.region not in HEALTH_MONITOR_REGIONS:
+        # No region: none sells the type.
+        if place.region and place.region not in HEALTH_MONITOR_REGIONS:
             message = f"HyperPod's Helm chart has no health monitor for {place.region}"
             yield error("no-health-monitor", "target.region", message, f"one of {', '.join(HEALTH_MONITOR_REGIONS)}")
         yield from self.zone_refusals(request, place)

@@ -42,6 +42,7 @@ def test_new_and_existing_cluster_plans_accepted():
 def test_region_without_health_monitor_image_refused_for_new_cluster():
     request, place = request_and_place()
     assert refused(request, replace(place, region="eu-west-3")) == ["no-health-monitor"]
+    assert refused(request, replace(place, region="")) == []
     request, place = request_and_place(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})
     assert refused(request, replace(place, region="eu-west-3")) == []
 
