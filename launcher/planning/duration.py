@@ -174,11 +174,14 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
         f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile:.2f} of it down to {mfu.low:.3f}"
         f" and up to {mfu.high:.3f}"
     )
+    source = f"fitted to {facts.fitted_rows} published rows of {facts.fitted_families} sources on {facts.fitted_on}"
+    if mfu.high > utilisation.HIGHEST_PUBLISHED and not shape.fp8_counts:
+        source += f"; the highest published is {utilisation.HIGHEST_PUBLISHED}, above it is the spread of the fit"
     return Assumption(
         name="model FLOPs utilisation",
         value=_three(Range(low=mfu.low, mid=mfu.mid, high=mfu.high), 3),
         unit="of the bf16 peak",
-        source=f"fitted to {facts.fitted_rows} published rows of {facts.fitted_families} sources on {facts.fitted_on}",
+        source=source,
         steps=tuple(steps),
     )
 

@@ -143,6 +143,8 @@ FEW_SOURCES = 5
 """Sources of a class of jobs below which its range is at least as wide as the spread between them; judgement."""
 FLOOR, CEILING = 0.002, 0.98
 """Limits of every estimate; the ceiling doubles if FP8 counts, whose peak is twice that of bf16."""
+HIGHEST_PUBLISHED = 0.82
+"""The highest share of the bf16 peak in the published runs without FP8: a small Qwen3 on one A10G (`g5-qwen3-456m`)."""
 
 
 class Mfu(NamedTuple):

@@ -9,10 +9,12 @@ import pytest
 
 from benchmarks import accuracy, fit_training, scaling, training_rows
 from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, JUDGED_RUNS, LATER_RUNS, RUNS, load_training
-from launcher.model.enums import Precision, Recompute, Stack
+from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.money import Range
+from launcher.planning import duration, flops, utilisation
 from launcher.records.measurements import measurement_document
 from tests.checks import some
+from tests.measured_runs import job_shape
 from tests.plans import ROOT
 
 pytestmark = pytest.mark.long
@@ -34,6 +36,32 @@ KEYS = {
 @pytest.fixture(scope="module")
 def measured():
     return accuracy.measure(training_rows.read_rows(RUNS))
+
+
+def test_highest_published_utilisation_is_that_of_the_shipped_rows():
+    rows = [row for file in (RUNS, LATER_RUNS, FURTHER_RUNS, JUDGED_RUNS) for row in training_rows.read_rows(file)]
+    shares = [
+        row.published_tokens_per_s
+        * flops.per_token(row.shape)
+        / (row.shape.chips * row.shape.accelerator.peak_bf16_tflops * 1e12)
+        for row in rows
+        if not row.shape.fp8_counts
+    ]
+    assert len(shares) > 500
+    assert max(shares) == pytest.approx(utilisation.HIGHEST_PUBLISHED, abs=0.005)
+
+
+@pytest.mark.parametrize("chip, named", [("H200", True), ("H100-SXM", False)])
+def test_utilisation_above_every_published_one_is_said_to_be_spread(chip, named):
+    shape = replace(job_shape(chip, chips=8), stack_known=False, method=Method.FULL)
+    assert (utilisation.estimate(shape, load_training()).high > utilisation.HIGHEST_PUBLISHED) is named
+    estimate = duration.estimate(shape, 2e9, load_training())
+    (shown,) = [
+        assumption
+        for assumption in duration.assumptions(shape, 2e9, load_training(), estimate)
+        if assumption.name == "model FLOPs utilisation"
+    ]
+    assert ("the highest published is 0.82" in shown.source) is named
 
 
 def test_accuracy_targets_hold_on_the_shipped_rows(measured):
