@@ -34,8 +34,13 @@ def node_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:
     """The instances of the groups that run jobs."""
     if not access.outputs:
         return ()
+
+    def message(node: NodeInstance) -> str:
+        text = node.message or ("SageMaker keeps jobs off it until the checks end" if node.state == CHECKING else "")
+        return "" if node.state == _FINE else ": ".join(filter(None, (node.state, text)))
+
     return tuple(
-        replace(node, message="" if node.state == _FINE else ": ".join(filter(None, (node.state, node.message))))
+        replace(node, message=message(node))
         for node in hyperpod.nodes(access.session, access.outputs["ClusterName"])
         if node.group not in _OTHERS
     )

@@ -21,6 +21,7 @@ from launcher.submit.shell import LocalShell
 from launcher.targets.clusters import cluster_at
 from launcher.targets.pcs.cluster import PcsCluster
 from launcher.workflow.cluster.cluster_access import ClusterAccess
+from launcher.workflow.cluster.hyperpod_nodes import node_instances
 from tests.plans import EXAMPLES
 
 REGION = "us-east-2"
@@ -166,13 +167,13 @@ def sagemaker(monkeypatch):
         stub.assert_no_pending_responses()
 
 
-def listed_in(stub, group):
+def listed_in(stub, group, state="Running"):
     summary = {
         "InstanceGroupName": group,
         "InstanceId": INSTANCE,
         "InstanceType": "ml.p5.48xlarge",
         "LaunchTime": "2026-11-28T12:00:00Z",
-        "InstanceStatus": {"Status": "Running"},
+        "InstanceStatus": {"Status": state},
     }
     stub.add_response("list_cluster_nodes", {"NextToken": "", "ClusterNodeSummaries": [summary]})
 
@@ -189,6 +190,20 @@ def test_health_check_covers_only_the_instance_of_the_node(sagemaker, kind):
         {"ClusterName": "team", "DeepHealthCheckConfigurations": [configuration]},
     )
     cluster_at(kind).change_node(NodeAction.CHECK, checked, access_to(example))
+
+
+@pytest.mark.parametrize(
+    "state, message",
+    [
+        ("Running", ""),
+        ("Pending", "Pending"),
+        ("DeepHealthCheckInProgress", "DeepHealthCheckInProgress: SageMaker keeps jobs off it until the checks end"),
+    ],
+)
+def test_instance_under_a_health_check_says_that_it_gets_no_job(sagemaker, state, message):
+    listed_in(sagemaker, "workers", state)
+    (instance,) = node_instances(access_to("hyperpod/trn2-on-demand.yaml"))
+    assert instance.message == message
 
 
 def test_health_check_refused_by_sagemaker_is_an_aws_error(sagemaker):
