@@ -171,7 +171,8 @@ def _hinting_policy(place: str) -> Iterator[None]:
     except AwsError as problem:
         if not forbidden(problem) and error_code(problem) != "403":
             raise
-        hint = f"slipway policies --export {shlex.quote(place)} writes the policies that allow it, for an administrator"
+        command = f"slipway policies --account ID --region REGION -o policies --export {shlex.quote(place)}"
+        hint = f"{command} writes the policies that allow it, for an administrator"
         raise AwsError(str(problem), hint=hint) from problem.__cause__
 
 

@@ -53,7 +53,7 @@ def _other(priced: Priced, hint: str) -> str:
     for rank, candidate in enumerate(priced.candidates, start=1):
         instances = candidate.place.option is not PurchaseOption.BEDROCK
         if instances and Runs.SERVING in target_of(candidate.place.target).deployed and candidate.usd is not None:
-            return f"{hint}; --pick {rank} is an endpoint on {candidate.place.instance_type}"
+            return f"{hint}; --pick {priced.short_id(rank)} is an endpoint on {candidate.place.instance_type}"
     return hint
 
 

@@ -119,9 +119,9 @@ def test_undeployable_serving_plan_names_alternative_command(on_plan):
     assert "slipway render plan.yaml -o DIR" in err
     plan = CHAT.replace(", instance_type: g6e.2xlarge", "").replace("option: on-demand, ", "")
     _, _, err = on_plan(["deploy", "--dry-run"], plan)
-    rank = re.search(r"--pick (\d+) is an endpoint on", " ".join(err.split()))
-    assert rank is not None, err
-    _, _, err = on_plan(["deploy", "--dry-run"], plan, "--pick", rank[1])
+    named = re.search(r"--pick ([0-9a-f]{6}) is an endpoint on", " ".join(err.split()))
+    assert named is not None, err
+    _, _, err = on_plan(["deploy", "--dry-run"], plan, "--pick", named[1])
     assert "the verdict is against it" in err
 
 

@@ -147,7 +147,7 @@ def test_refused_export_names_the_command_that_writes_its_policies(exported_acco
     exported_account.canned["s3."] = Refused("AccessDenied", "Access Denied", 403)
     ended = slipway("report", "billed", "--billed", "--export", place)
     assert ended.code == 1
-    assert f"slipway policies --export {place} writes the policies" in " ".join(ended.err.split())
+    assert f"-o policies --export {place} writes the policies" in " ".join(ended.err.split())
 
 
 def test_bill_in_other_currency_refused(exported_account, billed_run, slipway):
