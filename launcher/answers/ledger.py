@@ -189,9 +189,11 @@ def _quoted_text(entry: LedgerEntry) -> str:
 
 
 def ending_text(entry: LedgerEntry) -> str:
-    """How a run ended; of a failed run also why, if that was not the job's command."""
+    """How a run ended; of a failed run also why, if that was not the job's command; the cause of a guard's stop."""
     words_of_end = [entry.status.replace("-", " ")]
-    if entry.status == RunStatus.FAILED and entry.ended_by in _NOT_OF_THE_COMMAND:
+    failed = entry.status == RunStatus.FAILED and entry.ended_by in _NOT_OF_THE_COMMAND
+    guarded = entry.status == RunStatus.CANCELLED and entry.guard_reason and entry.ended_by != EndedBy.CANCEL
+    if entry.ended_by is not None and (failed or guarded):
         words_of_end.append(entry.ended_by.replace("-", " "))
     return ", ".join([*words_of_end, *(["sandbox"] if entry.simulated else [])])
 

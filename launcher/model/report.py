@@ -53,7 +53,8 @@ class EndedBy(StrEnum):
     """Why an attempt ended; the same loss has the same name on every target.
 
     SPOT_INTERRUPTION: its instances or pods were taken away with a notice; NODE_LOST: without one. TIME_LIMIT: the
-    scheduler's limit, or the end of the reserved capacity.
+    scheduler's limit, the end of the reserved capacity, or the guard's stop at the time to live. BUDGET and FAILURE:
+    also the guard's stop of nodes at the budget, and of a hung job.
     """
 
     COMPLETED = "completed"

@@ -133,19 +133,21 @@ def newest_boots(folder: Folder, now: datetime, place: str = BOOTS) -> list[Boot
     return list(boots.values())
 
 
-def record_stop(folder: Folder, now: datetime, reason: str, *, jobs_wait: bool) -> None:
+def record_stop(folder: Folder, now: datetime, reason: str, cause: str, *, jobs_wait: bool) -> None:
     """Write why nodes are stopped where launches and `slipway status` read it, and nodes cannot write.
 
     Args:
         folder: the guard's folder.
         now: the moment.
         reason: why, in words.
+        cause: how reports name the end of the attempts on the nodes; empty for nodes that run none.
         jobs_wait: whether jobs wait in the cluster until nodes start again; else a waiting job waits in vain.
 
     Raises:
         ClientError: the store rejects it.
     """
     document = {"schema": "slipway.guard-stop/1", "at": now.isoformat(), "text": reason, "jobs_wait": jobs_wait}
+    document |= {"ended_by": cause} if cause else {}
     key = f"{folder.prefix}/{STOPPED}"
     folder.s3.put_object(
         Bucket=folder.bucket, Key=key, Body=json.dumps(document).encode(), ContentType="application/json"

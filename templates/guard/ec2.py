@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from guard import Guard, Node, Settings, aws, its, respond
+from guard import BUDGET, Guard, Node, Settings, aws, its, respond
 from spot import usd_per_node_hour
 from state import State
 
@@ -82,7 +82,7 @@ class InstanceGuard(Guard):
         job, quoted = self.settings.job, self.settings.usd_per_node_hour or 0.0
         refusal = None if job is None else job.refusal(state, quoted, rate)
         if refusal is not None:
-            self.end(refusal, count)
+            self.end(refusal, count, BUDGET)
 
     def stop(self, reason: str, count: int | None) -> None:
         """Set the group to zero instances, once; later terminate remaining instances by their tags.

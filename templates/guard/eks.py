@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from guard import AFTER_SLURM, SETTLED, Guard, Node, Settings, aws, its, respond
+from guard import AFTER_SLURM, SETTLED, TIME_LIMIT, Guard, Node, Settings, aws, its, respond
 from job_messages import Beat
 from pod_counts import pods_of
 from schedule import HOUR
@@ -111,7 +111,7 @@ class EksGuard(Guard):
         super().watch_time(began, count)
         reserved = self.settings.reserved
         if self.settings.prepaid and reserved is not None and reserved.ends and self.now >= reserved.ends + SETTLED:
-            self.end("its Capacity Block is over", count)
+            self.end("its Capacity Block is over", count, TIME_LIMIT)
 
     def stop(self, reason: str, count: int | None) -> None:
         """Set the group to zero nodes, once; its pods are notified, and wait as Pending for new nodes.

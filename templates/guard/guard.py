@@ -41,6 +41,8 @@ AFTER_SLURM = timedelta(minutes=15)
 """ParallelCluster stops nodes without a job after the plan's idle time; the guard only stops the remaining ones."""
 NODES_A_CALL = 150
 """GetMetricData accepts 500 queries; a node needs three."""
+BUDGET, TIME_LIMIT, FAILURE = "budget", "time-limit", "failure"
+"""Causes of a stop, as reports name the end of an attempt (launcher/model/report.py: EndedBy)."""
 STOPPED = {"STOPPED", "STOPPING", "STOP_REQUESTED"}
 SETTLED = timedelta(minutes=15)
 """After a stop the nodes are gone by then: ParallelCluster's own daemons end them in a minute or two, and the nodes
@@ -119,6 +121,8 @@ class Guard:
         self.failures: list[Failure] = []
         self.notified: set[str] = set()
         self.ended = False
+        # How the report names this check's stop (launcher/model/report.py: EndedBy); empty: it ends no attempt.
+        self.cause = ""
         # Whether the reason of this check's stop is in the store.
         self.recorded = False
         self.samples: Values | None = None
@@ -220,10 +224,10 @@ class Guard:
         costs = f" at ${rate:,.2f} an hour for each node" if rate else ""
         return f"Until then, nothing else may stop the nodes{costs}. By hand: slipway down {cluster}"
 
-    def end(self, reason: str, count: int | None) -> None:
+    def end(self, reason: str, count: int | None, cause: str = "") -> None:
         """Stop the nodes, once per check: a refusal causes a notification, and the next check tries again."""
         if not self.ended:
-            self.ended = True
+            self.ended, self.cause = True, cause
             self.attempt("stop its nodes", lambda: self.stop(reason, count))
 
     def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:
@@ -290,7 +294,7 @@ class Guard:
             if self.first(f"hung {jobs}"):
                 self.notify("job may hang", f"{reason}, by its heartbeats alone. {self.not_stopped}")
         else:
-            self.end(reason, count)
+            self.end(reason, count, FAILURE)
 
     @property
     def not_stopped(self) -> str:
@@ -445,7 +449,7 @@ class Guard:
             # The job gets no request to stop. Its nodes end when the budget left covers only their end.
             if limit.reached(spent, rate, count or 0, late=True):
                 why = self.failures[-1].words.partition("\n")[0]
-                self.end(f"{words}; the guard {why}. {GO_ON}", count)
+                self.end(f"{words}; the guard {why}. {GO_ON}", count, BUDGET)
             return
         told_at, first = word
         if first:
@@ -456,7 +460,7 @@ class Guard:
                 f"not restart; {its(count, 'nodes', 'end')} in {minutes} minutes.",
             )
         elif self.now >= told_at + limit.settle and count != 0:
-            self.end(reason, count)
+            self.end(reason, count, BUDGET)
 
     def end_service(self, reason: str, count: int | None) -> None:
         """End the service that handles requests, for targets that have one."""
@@ -474,7 +478,7 @@ class Guard:
                 "time to live ends soon", f"{its(hours, 'hours', 'end')} at {end:%Y-%m-%d %H:%M} UTC; {consequence}"
             )
         if self.now >= end and not self.settings.prepaid:
-            self.end(f"{its(hours, 'hours', 'have')} ended", count)
+            self.end(f"{its(hours, 'hours', 'have')} ended", count, TIME_LIMIT)
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether every node was inactive for the idle time, if one is set; False while a node is too new to judge."""
@@ -618,7 +622,7 @@ class Guard:
         Raises:
             ClientError: the store rejects it.
         """
-        record_stop(folder, self.now, reason, jobs_wait=jobs_wait)
+        record_stop(folder, self.now, reason, self.cause, jobs_wait=jobs_wait)
         self.recorded = True
 
     def notify(self, subject: str, text: str) -> None:

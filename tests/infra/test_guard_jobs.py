@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from launcher.model.report import EndedBy
 from tests.infra.guard_account import NOW, client
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -54,6 +55,8 @@ def test_hung_job_on_all_nodes_reported_and_stopped(aws, watch_idle):
     assert watch_idle() == "STOP_REQUESTED"
     ((_, text),) = aws.messages
     assert "its job tiny shows no CPU, no network and no step for 30 minutes" in text
+    stop = client("s3").get_object(Bucket=BUCKET, Key=f"{FOLDER}/told/stopped.json")["Body"].read()
+    assert json.loads(stop)["ended_by"] == EndedBy.FAILURE
 
 
 @pytest.mark.parametrize("load", [{"percent": 50}, {"percent": 0.1, "mb": 400}])

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import boto3
 import pytest
 
+from launcher.model.report import EndedBy
 from tests.infra.guard_account import NOW, Account, client, started
 from tests.infra.guard_modules import guard_module
 
@@ -186,9 +187,13 @@ class TestReplacement:
         assert aws.size == 0
 
     @pytest.mark.parametrize(
-        "variables, text", [({"TTL_HOURS": "0.5"}, "its 0.5 hours have ended"), (JOB, "of budget.max_usd")]
+        "variables, text, cause",
+        [
+            ({"TTL_HOURS": "0.5"}, "its 0.5 hours have ended", EndedBy.TIME_LIMIT),
+            (JOB, "of budget.max_usd", EndedBy.BUDGET),
+        ],
     )
-    def test_stop_leaves_its_reason_for_launch_and_status(self, aws, guard, variables, text):
+    def test_stop_leaves_its_reason_for_launch_and_status(self, aws, guard, variables, text, cause):
         s3 = client("s3")
         s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
         aws.instance()
@@ -197,6 +202,7 @@ class TestReplacement:
         written = s3.get_object(Bucket="store", Key="jobs/.guard/x/told/stopped.json")["Body"].read()
         assert text in json.loads(written)["text"]
         assert json.loads(written)["jobs_wait"] is False
+        assert json.loads(written)["ended_by"] == cause
         assert aws.size == 0
 
     def test_higher_price_without_replacement_keeps_the_instance(self, aws, guard):

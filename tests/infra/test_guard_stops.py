@@ -9,6 +9,7 @@ import botocore.session
 import pytest
 from botocore.stub import Stubber
 
+from launcher.model.report import EndedBy
 from tests.checks import some
 from tests.infra.guard_account import NOW, REGION, SlurmAccount, account_of, client, hyperpod_node
 from tests.infra.guard_modules import guard_module
@@ -173,6 +174,7 @@ def test_every_billed_state_is_stopped_for_every_reason(look_at, target, reason)
 
 
 WORDS = {"time": "its 2 hours have ended", "idle": "been idle for 5 minutes", "sum": "$1"}
+CAUSES = {"time": EndedBy.TIME_LIMIT, "sum": EndedBy.BUDGET}
 
 
 @pytest.mark.parametrize("target", [Fleet, Group, Workers], ids=lambda target: target.module)
@@ -184,6 +186,7 @@ def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(look_at, target, reas
     assert stop["schema"] == "slipway.guard-stop/1"
     assert WORDS[reason] in stop["text"]
     assert stop["jobs_wait"] is True
+    assert stop.get("ended_by") == CAUSES.get(reason)
 
 
 @pytest.mark.parametrize("target", [Fleet, Group, Workers], ids=lambda target: target.module)

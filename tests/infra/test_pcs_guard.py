@@ -102,13 +102,13 @@ def test_stop_sets_every_compute_node_group_to_zero(pcs_guard):
 def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(module, aws):
     s3 = client("s3")
     s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
-    limits = {"PCS": NAME, "IDLE_MINUTES": "0", "FOLDER_URI": "s3://store/jobs/.guard/x"}
+    limits = {"PCS": NAME, "IDLE_MINUTES": "0", "TTL_HOURS": "2", "FOLDER_URI": "s3://store/jobs/.guard/x"}
     guard = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW)
     lists(aws.stub, ("p5-48xlarge", {"most": 4}))
     expects_stop(aws.stub, "p5-48xlarge")
-    guard.stop("its 2 hours have ended", 4)
+    guard.watch_time(NOW - timedelta(hours=2), 4)
     stop = json.loads(s3.get_object(Bucket="store", Key="jobs/.guard/x/told/stopped.json")["Body"].read())
-    assert (stop["text"], stop["jobs_wait"]) == ("its 2 hours have ended", True)
+    assert (stop["text"], stop["jobs_wait"], stop["ended_by"]) == ("its 2 hours have ended", True, "time-limit")
 
 
 def test_stopped_or_deleting_groups_are_not_updated_again(pcs_guard):

@@ -148,16 +148,17 @@ def test_guard_counts_billed_instances_and_stops_only_own_jobs():
             "AWS_REGION": "us-east-2",
             "STATE": "/slipway/s/guard",
             "FOLDER_URI": "s3://store/jobs/.guard/x",
+            "TTL_HOURS": "0",
         }
         settings = base.Settings.of({**variables, "PREPAID": "false", "IDLE_MINUTES": "0"})
         service = SageMaker()
         guard = module.TrainingJobGuard(settings, lambda _: service, datetime(2026, 11, 20, tzinfo=UTC))
         assert len(guard.nodes()) == 2
         assert not guard.all_idle(guard.nodes())
-        guard.stop("its 3 hours have ended", 2)
+        guard.watch_time(guard.now, 2)
         assert service.stopped == ["own-1", "own-2"]
         (stop,) = service.stored
-        assert (stop["text"], stop["jobs_wait"]) == ("its 3 hours have ended", False)
+        assert (stop["text"], stop["jobs_wait"], stop["ended_by"]) == ("its 0 hours have ended", False, "time-limit")
 
 
 @pytest.mark.parametrize(

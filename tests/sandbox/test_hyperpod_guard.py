@@ -240,7 +240,7 @@ class TestInOrder:
             job=job,
         )
         reach = pod.sandbox.process_environment({})
-        assert read_guard_stop(submission, reach, None) == ("its 72 hours have ended", True)
+        assert read_guard_stop(submission, reach, None)[:2] == ("its 72 hours have ended", True)
         pod.start_fleet()
         pod.wait(job, JobState.COMPLETED)
         assert read_guard_stop(submission, reach, datetime.now(UTC)) == NO_STOP

@@ -15,7 +15,7 @@ from launcher.answers.report import page as report_page
 from launcher.aws import auto_scaling, functions, stacks
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError, SecondJobError
-from launcher.model.report import RunStatus
+from launcher.model.report import EndedBy, RunStatus
 from launcher.records.report_document import stored_report
 from launcher.records.run_folder import latest
 from launcher.records.stored_quote import stored_quote
@@ -206,8 +206,10 @@ def test_job_stopped_at_its_time_to_live_has_reason_of_guard_in_launch_status_an
     reason = "its 2 hours have ended"
     assert any(line.endswith(f": {reason}") and line.startswith("the guard stopped") for line in messages), messages
     folder = latest("lives", tmp_path)
-    assert stored_report(folder).guard_reason == reason
-    assert run_state("lives", folder, sandbox.process_environment(os.environ)).report.guard_reason == reason
+    state = run_state("lives", folder, sandbox.process_environment(os.environ))
+    for report in (stored_report(folder), state.report):
+        assert (report.guard_reason, report.attempts[-1].ended_by) == (reason, EndedBy.TIME_LIMIT)
+    assert state.attempts[-1].ended_by == entry_of("lives", folder).ended_by == EndedBy.TIME_LIMIT
     until(lambda: not group_of(sandbox, "lives").states)
 
 
@@ -306,6 +308,7 @@ class TestEndings:
         assert any("the guard stopped the nodes of job" in message for message in messages)
         report = stored_report(latest("old", tmp_path))
         assert (report.status, report.guard_reason) == (RunStatus.CANCELLED, "its 0.01 hours have ended")
+        assert report.attempts[-1].ended_by is EndedBy.TIME_LIMIT
         until(lambda: not group_of(sandbox, "old").states)
 
     def test_cancelled_job_saves_before_instances_end(self, tmp_path, sandbox):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from launcher.agent import safe_json
 from launcher.agent.attempt_state import CLAIM, HEARTBEAT_FOLDER
@@ -19,7 +20,20 @@ from launcher.workflow.cluster.reach import environment_of
 LINES = 5
 REPORT_BYTES = 64 * 1024
 """More than a node reports of its boot; a larger object in the store is not read to its end."""
-NO_STOP = ("", False)
+
+
+class GuardStop(NamedTuple):
+    """Why the guard stopped nodes, and whether the cluster's jobs wait for new ones; an empty reason: it stopped none.
+
+    `end` has when (`at`), and the report's word for the end of the attempt on the nodes (`ended_by`), if any ran.
+    """
+
+    reason: str
+    jobs_wait: bool
+    end: Mapping[str, str]
+
+
+NO_STOP = GuardStop("", jobs_wait=False, end={})
 
 
 def last_lines(boots: Objects) -> list[str]:
@@ -43,7 +57,7 @@ def waiting_text(job: str, name: str) -> str:
     )
 
 
-def guard_stop(submission: Submission, environment: Mapping[str, str], last_start: datetime | None) -> tuple[str, bool]:
+def guard_stop(submission: Submission, environment: Mapping[str, str], last_start: datetime | None) -> GuardStop:
     """As `read_guard_stop`, in the environment of the user."""
     try:
         return read_guard_stop(submission, environment_of(submission, environment), last_start)
@@ -51,9 +65,7 @@ def guard_stop(submission: Submission, environment: Mapping[str, str], last_star
         return NO_STOP
 
 
-def read_guard_stop(
-    submission: Submission, environment: Mapping[str, str], last_start: datetime | None
-) -> tuple[str, bool]:
+def read_guard_stop(submission: Submission, environment: Mapping[str, str], last_start: datetime | None) -> GuardStop:
     """Why the guard last stopped nodes, and whether the cluster's jobs wait for new ones.
 
     Args:
@@ -76,7 +88,7 @@ def read_guard_stop(
         found = store.find(GUARD_STOP)
         if found is None or found.modified < max(submission.asked_at, last_start or submission.asked_at):
             return NO_STOP
-        return _parse(store.read(GUARD_STOP))
+        return _parse(store.read(GUARD_STOP), found.modified)
     except SlipwayError:
         return NO_STOP
 
@@ -94,7 +106,7 @@ def read_nodes_stop(session: Session, stack: StackState) -> str:
         found = store.find(GUARD_STOP)
         if found is None or (deployed_at is not None and found.modified < deployed_at):
             return ""
-        lines = _parse(store.read(GUARD_STOP))[0].splitlines()
+        lines = _parse(store.read(GUARD_STOP), found.modified).reason.splitlines()
     except SlipwayError:
         return ""
     return f"{found.modified:%Y-%m-%d %H:%M} UTC: {lines[0]}" if lines else ""
@@ -155,9 +167,11 @@ def _messages_uri(submission: Submission, session: Session) -> str | None:
     return None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
 
 
-def _parse(body: bytes) -> tuple[str, bool]:
+def _parse(body: bytes, at: datetime) -> GuardStop:
     try:
         document = safe_json.loads(body)
-        return str(document["text"]), document.get("jobs_wait") is True
+        cause = document.get("ended_by")
+        end = {} if cause is None else {"at": at.isoformat(), "ended_by": str(cause)}
+        return GuardStop(str(document["text"]), jobs_wait=document.get("jobs_wait") is True, end=end)
     except (ValueError, TypeError, KeyError, AttributeError):
         return NO_STOP

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +18,14 @@ from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 GUARD_STOPPED = "guard-stopped"
-"""The event of a run folder with the guard's reason for stopping nodes."""
+"""The event of a run folder with the guard's reason for stopping nodes, the time, and how that ends an attempt."""
 ATTEMPT_LOST = "attempt-lost"
 """The event of an attempt whose agent reported no end: its number, and when its node was last seen. The next attempt's
 agent writes it, and the launcher while the job waits for nodes."""
+_HEARTBEAT = timedelta(minutes=5)
+"""The time between two heartbeats of a node (launcher/agent/store/heartbeat.py)."""
+_RECORDED_AFTER = timedelta(seconds=10)
+"""The time at most between the guard's request to stop nodes and its record of it in the store."""
 _INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
 """The ends of an attempt because its instances are gone."""
 POD_END = "pod-end"
@@ -52,6 +56,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "attempt-progress": ("step",),
     "checkpoint-uploaded": ("attempt", "step"),
     ATTEMPT_LOST: ("lost", "last_seen", "time"),
+    GUARD_STOPPED: ("time",),
     **dict.fromkeys(ENDINGS, ("time",)),
 }
 """The values that the readers of a kind of event rely on."""
@@ -72,6 +77,7 @@ class _Values(NamedTuple):
     loss: float | None = None
     lost: int = 0
     last_seen: datetime | None = None
+    at: datetime | None = None
     instance_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
 
@@ -145,11 +151,42 @@ def recorded_stop(events: Iterable[Mapping[str, Any]], since: datetime | None = 
     return str(stops[-1].get("reason", ""))
 
 
-def record_stop(folder: RunFolder, reason: str, since: datetime | None = None) -> str:
-    """Keep the guard's reason in a run folder, which outlives its stack; returns the reason."""
+def record_stop(folder: RunFolder, reason: str, since: datetime | None = None, **end: str) -> str:
+    """Keep the guard's reason in a run folder, which outlives its stack; returns the reason.
+
+    `end`: when the guard stopped the nodes (`at`), and the report's word for the end of their attempt (`ended_by`).
+    """
     if reason and reason != recorded_stop(read_events(folder.events), since):
-        folder.append_event(GUARD_STOPPED, reason=reason, time=datetime.now(UTC).isoformat())
+        folder.append_event(GUARD_STOPPED, reason=reason, time=datetime.now(UTC).isoformat(), **end)
     return reason
+
+
+def guarded_attempts(ran: tuple[Attempt, ...], events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """The attempts with the guard's cause where it ended their nodes: their agents were notified as by a cancel.
+
+    Args:
+        ran: all attempts, in order.
+        events: those of the run folder, with the guard's stops.
+    """
+    stops = [event for event in events if event.get("event") == GUARD_STOPPED and "at" in event]
+    for stop in stops:
+        at, cause = moment(stop["at"]), _ENDED_BY.get(str(stop.get("ended_by")))
+        ran = tuple(
+            replace(attempt, ended_by=cause, by_pod_end=False) if cause and _ended_with_nodes(attempt, at) else attempt
+            for attempt in ran
+        )
+    return ran
+
+
+def _ended_with_nodes(attempt: Attempt, at: datetime) -> bool:
+    """Whether an attempt ended because its nodes were stopped at that time."""
+    if attempt.ended_at is None or attempt.started_at > at:
+        return False
+    lost = attempt.ended_by is EndedBy.NODE_LOST
+    notified = attempt.ended_by is EndedBy.CANCEL or attempt.by_pod_end
+    # The guard records a stop after it, and the last sign of life of a lost node is older.
+    before = _HEARTBEAT if lost else _RECORDED_AFTER
+    return (lost or notified) and attempt.ended_at >= at - before
 
 
 def _event(line: str) -> dict[str, Any] | None:
@@ -208,8 +245,8 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 
 
 def job_events(folder: RunFolder) -> list[dict[str, Any]]:
-    """The events of a job's agents, as copied into its run folder, and the launcher's reports of lost attempts."""
-    own = (event for event in read_events(folder.events) if event.get("event") == ATTEMPT_LOST)
+    """The events of a job's agents, as copied into its run folder; lost attempts and guard's stops, by the launcher."""
+    own = (event for event in read_events(folder.events) if event.get("event") in (ATTEMPT_LOST, GUARD_STOPPED))
     return [*read_events(folder.path / JOB_FOLDER / EVENTS), *own]
 
 

@@ -14,6 +14,7 @@ from launcher.workflow.history.attempts import (
     budget_stop,
     cancelled_attempts,
     close_last,
+    guarded_attempts,
     last_start,
     read_events,
     recorded_stop,
@@ -47,12 +48,13 @@ class LaunchLog:
         """The report of the current state."""
         price, events = self.quoted.price, read_events(self.folder.events)
         ran = close_last(attempts(events), self.facts)
+        ran = cancelled_attempts(ran) if self.status is RunStatus.CANCELLED else ran
         return Report(
             name=self.quoted.plan.name,
             status=self.status,
             scheduler=self.scheduler,
             simulated=self.simulated,
-            attempts=cancelled_attempts(ran) if self.status is RunStatus.CANCELLED else ran,
+            attempts=guarded_attempts(ran, events),
             quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
             quoted_hours=self.quoted.hours.mid,
             prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,

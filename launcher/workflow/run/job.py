@@ -217,8 +217,8 @@ class Job:
     def _guard_stop(self, submission: Submission) -> tuple[str, bool]:
         """The guard's reason for stopping the job's nodes, which the run folder keeps, and whether the job waits."""
         began = last_start(attempts(read_events(self.folder.path / JOB_FOLDER / EVENTS)))
-        reason, jobs_wait = read_guard_stop(submission, self.aws, began)
-        return record_stop(self.folder, reason, began), jobs_wait
+        stop = read_guard_stop(submission, self.aws, began)
+        return record_stop(self.folder, stop.reason, began, **stop.end), stop.jobs_wait
 
     def _beginning(self, submission: Submission) -> Beginning:
         """The start of purchased capacity, which starts the nodes."""

@@ -35,6 +35,7 @@ from launcher.workflow.history.attempts import (
     budget_stop,
     cancelled_attempts,
     close_last,
+    guarded_attempts,
     job_events,
     last_start,
     read_events,
@@ -340,13 +341,15 @@ def _state(
         report = replace(report, billable_time=billable, guard_reason="")
         if status in (PENDING, RunStatus.CANCELLED.value):
             began = last_start(state.attempts)
-            reason, jobs_wait = guard_stop(submission, environment, began)
+            stop = guard_stop(submission, environment, began)
             # A cluster whose jobs wait may stop idle nodes after a job was cancelled.
-            if status == PENDING or not jobs_wait:
-                record_stop(folder, reason, began)
+            if status == PENDING or not stop.jobs_wait:
+                record_stop(folder, stop.reason, began, **stop.end)
             report = replace(report, guard_reason=recorded_stop(read_events(folder.events), began))
+        ran = guarded_attempts(state.attempts, read_events(folder.events))
+        report = replace(report, attempts=ran)
         folder.write_json("report.json", report_document(report))
-        state = replace(state, report=report)
+        state = replace(state, report=report, attempts=ran)
     return state
 
 
@@ -363,7 +366,7 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     return replace(
         known,
         report=report,
-        attempts=_with_step(attempts(events), step),
+        attempts=_with_step(guarded_attempts(attempts(events), events), step),
         step=step,
         steps=metric.get("steps"),
         loss=metric.get("loss"),

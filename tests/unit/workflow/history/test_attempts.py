@@ -18,6 +18,7 @@ from launcher.workflow.history.attempts import (
     attempts,
     cancelled_attempts,
     close_last,
+    guarded_attempts,
     interrupted_attempts,
     job_events,
     read_events,
@@ -256,3 +257,53 @@ class TestLostAttempt:
         assert (lost, numbers) == (None, [1])
         (attempt,) = attempts(job_events(folder))
         assert (attempt.hours, attempt.ended_by) == (pytest.approx(hours), EndedBy.NODE_LOST)
+
+
+GUARD = {"event": "guard-stopped", "time": "2026-11-20T12:09:00Z", "reason": "its 2 hours have ended"}
+CANCELLED = {"event": "cancelled", "ended_by": "cancel", "notice": "cancel"}
+DRAINED = {"event": "interrupted", "ended_by": "spot-interruption", "notice": "pod-end"}
+FINISHED = {"event": "completed", "ended_by": "completed"}
+
+
+@pytest.mark.parametrize("cause", ["time-limit", "budget", "failure"])
+@pytest.mark.parametrize("end", [CANCELLED, DRAINED])
+def test_attempt_whose_nodes_the_guard_stopped_has_its_cause(end: dict[str, str], cause: str) -> None:
+    """SIGTERM of an instance, of a training job, or of a drained pod: agents cannot know who sent it."""
+    ended = {**end, "attempt": 1, "time": "2026-11-20T12:02:00Z"}
+    stop = {**GUARD, "ended_by": cause, "at": "2026-11-20T12:01:58Z"}
+    (attempt,) = guarded_attempts(attempts([EVENTS[0], ended]), [stop])
+    assert (attempt.ended_by, attempt.by_pod_end) == (cause, False)
+    assert interrupted_attempts([attempt]) == ()
+
+
+def test_attempt_killed_with_its_node_has_the_cause_of_the_guard() -> None:
+    stop = {**GUARD, "ended_by": "time-limit", "at": "2026-11-20T12:02:30Z"}
+    lost = {"event": "attempt-lost", "lost": 1, "last_seen": "2026-11-20T12:02:00Z", "time": "2026-11-20T12:04:00Z"}
+    (attempt,) = guarded_attempts(attempts([EVENTS[0], lost]), [stop])
+    assert attempt.ended_by == EndedBy.TIME_LIMIT
+
+
+@pytest.mark.parametrize(
+    "end, at, more",
+    [
+        # A spot notice, a completed command, and ends before the stop are not the guard's; nor is an idle node's stop.
+        ({**DRAINED, "notice": "spot"}, "12:01:58", {}),
+        (FINISHED, "12:01:58", {}),
+        (CANCELLED, "12:02:20", {}),
+        (CANCELLED, "11:59:00", {}),
+        (CANCELLED, "12:01:58", {"ended_by": ""}),
+    ],
+)
+def test_end_of_another_cause_stays(end: dict[str, str], at: str, more: dict[str, str]) -> None:
+    ended = {**end, "attempt": 1, "time": "2026-11-20T12:02:00Z"}
+    stop = {**GUARD, "ended_by": "budget", "at": f"2026-11-20T{at}Z", **more}
+    ran = attempts([EVENTS[0], ended])
+    assert guarded_attempts(ran, [stop]) == ran
+
+
+def test_guards_cause_concerns_the_attempt_on_its_nodes_alone() -> None:
+    """The next attempt runs on nodes that were started again."""
+    ended = {**DRAINED, "attempt": 1, "time": "2026-11-20T12:02:00Z"}
+    stop = {**GUARD, "ended_by": "time-limit", "at": "2026-11-20T12:01:58Z"}
+    first, second = guarded_attempts(attempts([EVENTS[0], ended, *EVENTS[5:]]), [stop])
+    assert (first.ended_by, second.ended_by) == (EndedBy.TIME_LIMIT, None)

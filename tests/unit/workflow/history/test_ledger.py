@@ -206,6 +206,16 @@ class TestEntries:
         assert entry.ended_at == datetime(2026, 11, 20, 16, 30, tzinfo=UTC)
         assert "failed, node lost" in ledger_command()[1]
 
+    def test_cancelled_run_whose_nodes_the_guard_stopped_has_its_cause(self, ledger_run, ledger_command):
+        folder = ledger_run(status="cancelled")
+        document = report(status="cancelled") | {"guard_reason": "its 2 hours have ended"}
+        document["attempts"][1] |= {"ended_by": "time-limit"}
+        folder.write_json("report.json", document)
+        assert "cancelled, time limit" in " ".join(ledger_command()[1].split())
+        document["attempts"][1] |= {"ended_by": "cancel"}
+        folder.write_json("report.json", document)
+        assert "cancelled, cancel" not in " ".join(ledger_command()[1].split())
+
     def test_damaged_run_is_named_beside_others(self, ledger_run, tmp_path, ledger_command):
         ledger_run()
         (ledger_run(hour=13).path / "quote.json").write_text('{"nodes": "two"}')

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from moto import mock_aws
 
+from launcher.agent.shape import moment
 from launcher.answers import report as report_page
 from launcher.answers import status as status_page
 from launcher.answers.html import report as html_report
@@ -19,7 +20,7 @@ from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import HeadNode, Submission
-from launcher.workflow.cluster.guard_stop import guard_stop
+from launcher.workflow.cluster.guard_stop import NO_STOP, guard_stop
 from launcher.workflow.history.attempts import read_events, record_stop, recorded_stop
 from launcher.workflow.run.status import run_state, without_removed
 from launcher.workflow.run.submission_watch import REQUEUE_S, STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
@@ -72,7 +73,7 @@ def followed(tmp_path):
 
 def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
     scheduler = Scheduler()
-    watch, now = followed(scheduler, NO_STOP, (REASON, False))
+    watch, now = followed(scheduler, NO_STOP[:2], (REASON, False))
     assert not watch.ended()
     now[0] = STOP_AGAIN_S + 1
     with pytest.raises(JobCancelledError, match="an accelerator is missing") as raised:
@@ -82,7 +83,7 @@ def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
 
 
 def test_guard_stop_is_read_once_a_minute(followed):
-    watch, now = followed(Scheduler(), NO_STOP)
+    watch, now = followed(Scheduler(), NO_STOP[:2])
     for second in range(0, 50, 5):
         now[0] = float(second)
         assert not watch.ended()
@@ -183,9 +184,6 @@ def write(body):
     client.put_object(Bucket="store", Key=f"{FOLDER}/told/stopped.json", Body=body)
 
 
-NO_STOP = ("", False)
-
-
 def stop(**more):
     return json.dumps({"schema": "slipway.guard-stop/1", "at": "2026-11-28T09:00:00Z", "text": REASON, **more})
 
@@ -194,11 +192,16 @@ def test_reason_of_a_stop_is_newer_than_submission_and_last_attempt(submission):
     began, later = datetime.now(UTC) - timedelta(minutes=1), datetime.now(UTC) + timedelta(minutes=5)
     assert guard_stop(submission, VARIABLES, None) == NO_STOP
     write(stop())
-    assert guard_stop(submission, VARIABLES, None) == guard_stop(submission, VARIABLES, began) == (REASON, False)
+    stopped = (REASON, False, {})
+    assert guard_stop(submission, VARIABLES, None) == guard_stop(submission, VARIABLES, began) == stopped
     assert guard_stop(submission, VARIABLES, later) == NO_STOP
     assert guard_stop(replace(submission, asked_at=later), VARIABLES, began) == NO_STOP
     write(stop(jobs_wait=True))
-    assert guard_stop(submission, VARIABLES, None) == (REASON, True)
+    assert guard_stop(submission, VARIABLES, None) == (REASON, True, {})
+    write(stop(ended_by="budget"))
+    assert guard_stop(submission, VARIABLES, None).end["ended_by"] == "budget"
+    # S3's own time: the guard's clock in the sandbox counts faster.
+    assert moment(guard_stop(submission, VARIABLES, None).end["at"]) > datetime.now(UTC) - timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"text"', '"x"'])
@@ -210,7 +213,7 @@ def test_unreadable_guard_stop_gives_no_reason(submission, body):
 def test_guard_stop_of_plain_instances_is_read_without_a_head_node(submission):
     write(stop())
     instances = replace(submission, target=TargetKind.EC2, head_node=HeadNode(via="api", host="h", region=REGION))
-    assert guard_stop(instances, VARIABLES, None) == (REASON, False)
+    assert guard_stop(instances, VARIABLES, None) == (REASON, False, {})
 
 
 @pytest.mark.parametrize("via", ["ssh", "local", "context"])
