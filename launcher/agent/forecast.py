@@ -22,8 +22,11 @@ WORK, CHIPS = "work", "chips"
 """What nodes are compared by: seconds of work, or the clock of their chips."""
 LIMITS = {"budget_usd": "budget.max_usd", "launch_usd": "--max-usd"}
 """The spending limits of a quote, each with its setting; a quote has the lower one."""
-QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", *LIMITS)
+RATE = "usd_per_hour"
+QUOTED = (RATE, "usd_beside", "usd_low", "usd_high", *LIMITS)
 """The known values of a job's quote: cost per hour, other costs (a prepaid fee too), range, spending limit."""
+OF_TYPE = f"{RATE}."
+"""Before an instance type, the name of the cost per hour of all nodes on it, where EC2 chooses among several types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +131,36 @@ def beyond(usd: Any, *, low: Any, high: Any, limit: tuple[Any, str] | None) -> d
     return reasons
 
 
-def hours_of_earlier(events: Iterable[Mapping[str, Any]], attempt: int) -> float | None:
-    """Hours of the attempts before one, from their first event to their last; None if one of them left no event.
+def at_types(quoted: Mapping[str, float], types: Sequence[str]) -> dict[str, float]:
+    """The values of a quote with the cost per hour on these instance types, one for each node; without types as quoted.
+
+    >>> at_types({"usd_per_hour": 2.0, "usd_per_hour.g6.xlarge": 4.0}, ("g5.xlarge", "g6.xlarge"))["usd_per_hour"]
+    3.0
+    """
+    if RATE not in quoted or not types:
+        return dict(quoted)
+    rates = [quoted.get(f"{OF_TYPE}{name}", quoted[RATE]) for name in types]
+    return {**quoted, RATE: sum(rates) / len(rates)}
+
+
+def usd_of_earlier(events: Iterable[Mapping[str, Any]], attempt: int, quoted: Mapping[str, float]) -> float | None:
+    """The cost of the attempts before one, each at its types' rate, from its first event to its last.
+
+    None if one of them left no event.
 
     >>> day = "2026-11-20T12:{}:00Z"
     >>> found = [{"attempt": 1, "time": day.format(minute)} for minute in ("00", "15", "30")]
-    >>> hours_of_earlier(found, 2), hours_of_earlier(found, 1), hours_of_earlier(found, 3)
-    (0.5, 0.0, None)
+    >>> [usd_of_earlier(found, number, {"usd_per_hour": 8.0}) for number in (2, 1, 3)]
+    [4.0, 0.0, None]
     """
     times: dict[int, list[datetime]] = {number: [] for number in range(1, attempt)}
+    types: dict[int, Sequence[str]] = {}
     for event in events:
         number, at = event.get("attempt"), event.get("time")
         if number in times and isinstance(at, str):
             times[number].append(datetime.fromisoformat(at.replace("Z", "+00:00")))  # Python 3.10 does not know Z
+            types[number] = event.get("instance_types") or types.get(number, ())
     if not all(times.values()):
         return None
-    return sum((max(moments) - min(moments)).total_seconds() for moments in times.values()) / HOUR_S
+    hours = {number: (max(moments) - min(moments)).total_seconds() / HOUR_S for number, moments in times.items()}
+    return sum((hours[number] * at_types(quoted, types[number]).get(RATE, 0.0) for number in times), 0.0)

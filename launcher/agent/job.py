@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.errors import JobSpecError
-from launcher.agent.forecast import QUOTED
+from launcher.agent.forecast import OF_TYPE, QUOTED
 from launcher.agent.output_manifest import stored_name
 from launcher.agent.shape import read
 
@@ -279,7 +279,7 @@ def _job_problems(spec: JobSpec) -> list[str]:
         )
         if (value := getattr(spec, name)) is not None and not _URI.fullmatch(value)
     )
-    unknown = sorted((spec.quoted or {}).keys() - set(QUOTED))
+    unknown = sorted(name for name in spec.quoted or {} if name not in QUOTED and not name.startswith(OF_TYPE))
     problems.extend(f"quoted.{name}: unknown key; allowed: {', '.join(QUOTED)}" for name in unknown)
     negative = (setting for setting in ("leave_before_s", "retries") if not (getattr(spec, setting) or 0) >= 0)
     problems.extend(f"{name}: got {getattr(spec, name)}; it must not be negative" for name in negative)

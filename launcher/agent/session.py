@@ -32,6 +32,7 @@ from launcher.agent.data import Data
 from launcher.agent.ending import Ending
 from launcher.agent.errors import AgentError, JobSpecError, OccupiedNodeError, StoreError
 from launcher.agent.events import ROUTINE, EventLog, events_path
+from launcher.agent.forecast import at_types
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
 from launcher.agent.node import forecast_watch, rates
@@ -82,7 +83,9 @@ class Session:
         board: Board | None = None,
     ) -> None:
         """`place` None: from the scheduler's variables. `board` None: in the folder of the events."""
-        self._spec = spec
+        # EC2 may have chosen other types than the quoted one.
+        types = _instances(environment).get("instance_types", [])
+        self._spec = spec = replace(spec, quoted=None if spec.quoted is None else at_types(spec.quoted, types))
         self._environment = environment
         self._place = place = place or placement(spec.run, environment)
         self._began = time.monotonic()

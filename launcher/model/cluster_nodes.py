@@ -85,6 +85,8 @@ class NodeFacts:
     job_usd_per_hour: Decimal | None = None
     # Seconds since the job's newest checkpoint, or since its start; None if unknown.
     unsaved_s: float | None = None
+    # A node of the dearest type that EC2 may choose for a new one; None if there is no choice.
+    dearest_usd_per_hour: Decimal | None = None
 
     @property
     def continues(self) -> str:
@@ -118,6 +120,12 @@ class NodeFacts:
     def billed(self) -> str:
         """The node's dollars an hour."""
         return "an unknown rate" if self.usd_per_hour is None else f"${self.usd_per_hour:,.2f} an hour"
+
+    @property
+    def new_billed(self) -> str:
+        """The dollars an hour of a new node in its place, which may have another type."""
+        dearest = self.dearest_usd_per_hour
+        return self.billed if dearest is None else f"at most ${dearest:,.2f} an hour (EC2 chooses its type)"
 
     @staticmethod
     def _dollars(rate: Decimal | None, seconds: float) -> str:

@@ -11,12 +11,13 @@ from launcher.agent.forecast import (
     HOUR_S,
     LIMITS,
     LINES,
+    RATE,
     Point,
     beyond,
-    hours_of_earlier,
     point_of,
     remaining_hours,
     stretches,
+    usd_of_earlier,
 )
 
 HOLDS_S = 600.0
@@ -35,11 +36,11 @@ class ForecastWatch:
     """Forecasts the end of a job and its cost from the trainer's metrics; logs each kind of warning once per job."""
 
     def __init__(
-        self, quoted: Mapping[str, float], log: EventLog, *, earlier_h: float, reported: Iterable[str], now: float
+        self, quoted: Mapping[str, float], log: EventLog, *, earlier_usd: float, reported: Iterable[str], now: float
     ) -> None:
         self._quoted = quoted
         self._log = log
-        self._earlier_h = earlier_h
+        self._earlier_usd = earlier_usd
         self._reported = set(reported)
         self._begun = now
         self._points: deque[Point] = deque(maxlen=LINES)
@@ -80,28 +81,31 @@ class ForecastWatch:
         return attempts[-1] if attempts else ()
 
     def _dollars(self, now: float) -> float | None:
-        remaining_h, rate = remaining_hours(self._attempt_points(), self._steps), self._quoted.get("usd_per_hour")
+        remaining_h, rate = remaining_hours(self._attempt_points(), self._steps), self._quoted.get(RATE)
         if remaining_h is None or rate is None:
             return None
-        hours = self._earlier_h + (now - self._begun) / HOUR_S + remaining_h.mid
-        return rate * hours + self._quoted.get("usd_beside", 0.0)
+        hours = (now - self._begun) / HOUR_S + remaining_h.mid
+        return rate * hours + self._earlier_usd + self._quoted.get("usd_beside", 0.0)
 
 
 def watch(
     quoted: Mapping[str, float] | None, events: Path, log: EventLog, *, attempt: int, now: float
 ) -> ForecastWatch | None:
-    """The watch of an attempt; None if the job has no quote, or if the cost of its earlier attempts is unknown."""
+    """The watch of an attempt; None if the job has no quote, or if the cost of its earlier attempts is unknown.
+
+    `quoted` has the rate of the attempt's own instance types (`forecast.at_types`).
+    """
     if quoted is None:
         return None
     earlier = list(_events(events))
     try:
-        earlier_h = hours_of_earlier(earlier, attempt)
+        earlier_usd = usd_of_earlier(earlier, attempt, quoted)
     except (TypeError, ValueError):  # another process has written the file
-        earlier_h = None
-    if earlier_h is None:
+        earlier_usd = None
+    if earlier_usd is None:
         return None
     reported = [str(event.get("kind")) for event in earlier if event.get("event") == FORECAST]
-    return ForecastWatch(quoted, log, earlier_h=earlier_h, reported=reported, now=now)
+    return ForecastWatch(quoted, log, earlier_usd=earlier_usd, reported=reported, now=now)
 
 
 def _events(path: Path) -> Iterable[dict[str, Any]]:

@@ -189,7 +189,7 @@ class InstancesCluster(DeployedCluster):
             )
         job = facts.loses
         node = "its group ends it after the job has had time to save, and starts another one"
-        cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
+        cost = f"the new instance costs {facts.new_billed} from its start, also while it boots"
         return NodeEffect(job=job, node=node, cost=cost)
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:

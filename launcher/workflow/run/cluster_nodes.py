@@ -152,6 +152,15 @@ def _rate(folder: RunFolder, types: Sequence[str]) -> Decimal | None:
     return (quote.rates or NO_RATES).of_types(types, quote.usd_per_hour) / quote.nodes
 
 
+def _dearest_rate(folder: RunFolder) -> Decimal | None:
+    """The rate of one node of the dearest type that EC2 may choose; None if it has no choice."""
+    if not (folder.path / QUOTE_FILE).is_file():
+        return None
+    quote = stored_quote(folder)
+    rates = [usd for _, usd in (quote.rates or NO_RATES).type_usd_per_hour]
+    return max(rates) / quote.nodes if rates and quote.nodes else None
+
+
 def _with_boot(node: ClusterNode, access: ClusterAccess) -> ClusterNode:
     """The node with the end of its boot output, or with the reason why that could not be read."""
     try:
@@ -172,4 +181,5 @@ def _facts(folder: RunFolder, listed: ListedNodes, node: ClusterNode, now: datet
         usd_per_hour=rate,
         job_usd_per_hour=None if rate is None else rate * len(of_job),
         unsaved_s=unsaved_s(read_events(folder.path / JOB_FOLDER / EVENTS), now) if node.job is not None else None,
+        dearest_usd_per_hour=_dearest_rate(folder),
     )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-from launcher.agent.forecast import LIMITS, LINES, Point
+from launcher.agent.forecast import LIMITS, LINES, OF_TYPE, Point
 from launcher.agent.metrics import figures_in
 from launcher.agent.shape import amount, moment
 from launcher.aws import spot_history
@@ -176,6 +176,9 @@ def quoted_figures(folder: RunFolder) -> dict[str, float]:
         "usd_high": quoted.usd.high if quoted.usd is not None else None,
         **{key: quoted.budget_usd for key, name in LIMITS.items() if name == quoted.budget_name},
     }
+    if cost is not None:
+        others = cost.an_hour_more - cost.usd_per_hour
+        figures |= {f"{OF_TYPE}{name}": usd + others for name, usd in cost.rates.type_usd_per_hour}
     return {name: float(usd) for name, usd in figures.items() if usd is not None}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from launcher.agent.forecast import CHIPS, STRAGGLER, STRAGGLER_OVER, straggler_usd
 from launcher.model.meter import Meter
 from launcher.model.money import CENT
+from launcher.model.report import Attempt
 from launcher.model.straggler import Straggler
 from launcher.model.units import HOUR_S
 from launcher.planning.start_up import RESTART_H
@@ -30,12 +31,21 @@ def stragglers(events: Sequence[Mapping[str, Any]], reading: Meter | None, now: 
         elif event.get("event") == STRAGGLER_OVER:
             slow.pop(node, None)
     lost_s = unsaved_s(events, now)
-    return tuple(_straggler(node, event, reading, lost_s) for node, event in slow.items())
+    rate = _rate(ran[-1], reading)
+    return tuple(_straggler(node, event, reading, rate, lost_s) for node, event in slow.items())
 
 
-def _straggler(node: str, event: Mapping[str, Any], reading: Meter | None, lost_s: float | None) -> Straggler:
+def _rate(attempt: Attempt, reading: Meter | None) -> Decimal | None:
+    """The growth of the cost with each hour of an attempt, at the rate of its types; None without a quoted total."""
     cost = None if reading is None else reading.quoted.cost
-    rate = None if cost is None else cost.an_hour_more
+    if cost is None:
+        return None
+    return cost.an_hour_more + cost.rates.of_types(attempt.instance_types, cost.usd_per_hour) - cost.usd_per_hour
+
+
+def _straggler(
+    node: str, event: Mapping[str, Any], reading: Meter | None, rate: Decimal | None, lost_s: float | None
+) -> Straggler:
     left = None if reading is None or reading.left_h is None else reading.left_h.mid
     share = min(1.0, max(0.0, float(event.get("share") or 0.0)))
     again_h = RESTART_H + (lost_s or 0.0) / HOUR_S

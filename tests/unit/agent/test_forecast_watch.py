@@ -5,6 +5,7 @@ import json
 import pytest
 
 from launcher.agent.events import EventLog
+from launcher.agent.forecast import at_types
 from launcher.agent.node.forecast_watch import HOLDS_S, watch
 
 QUOTED = {"usd_per_hour": 36.0, "usd_beside": 10.0, "usd_low": 60.0, "usd_high": 100.0, "budget_usd": 90.0}
@@ -113,3 +114,24 @@ def test_an_attempt_that_resumes_behind_the_last_line_is_forecast(events):
     trained(forecast_watch, step_s=72, steps=5)
     trained(forecast_watch, step_s=36, first=7, steps=11)
     assert forecast_watch.remaining().step_s == 36
+
+
+def test_each_attempt_counts_at_the_rate_of_its_own_instance_types(events):
+    """An hour on g6 at half the quoted $36, then two hours on g5: $18, $72 and $10 beside; at one rate $118 or $64."""
+    typed = {**QUOTED, "usd_per_hour.g5.xlarge": 36.0, "usd_per_hour.g6.xlarge": 18.0}
+    day = "2026-11-20T1{}:00:00.000Z"
+    earlier = [
+        {"time": day.format(2), "event": "attempt-started", "attempt": 1, "instance_types": ["g6.xlarge"]},
+        {"time": day.format(3), "event": "interrupted", "attempt": 1},
+    ]
+    events.write_text("".join(json.dumps(event) + "\n" for event in earlier))
+    trained(begun(events, attempt=2, quoted=at_types(typed, ["g5.xlarge"])), step_s=72)
+    assert forecast_events(events) == [
+        ("budget", "the forecast, $100.00, is above the $90.00 of budget.max_usd"),
+    ]
+
+
+def test_forecast_of_a_cheaper_type_stays_below_the_budget(events):
+    typed = {**QUOTED, "usd_per_hour.g6.xlarge": 18.0, "usd_low": 0.0}
+    trained(begun(events, quoted=at_types(typed, ["g6.xlarge"])), step_s=108)
+    assert forecast_events(events) == []

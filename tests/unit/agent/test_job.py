@@ -4,6 +4,7 @@ import pytest
 
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec, JobSpec, expand, load, parse
+from launcher.agent.session import Session
 
 
 def job(**changes):
@@ -170,3 +171,14 @@ class TestExpand:
 
     def test_other_dollar_forms_are_not_expanded(self):
         assert expand("/a/$B/$(c)", {"B": "x"}) == "/a/$B/$(c)"
+
+
+def test_session_counts_the_rate_of_its_own_instance_types(tmp_path):
+    """What forecasts and slow nodes cost follows the types that EC2 chose, in the order of the ranks."""
+    paths = {name: str(tmp_path / name) for name in ("workdir", "scratch", "events", "metrics")}
+    typed = {"usd_per_hour": 36.0, "usd_per_hour.g6.xlarge": 18.0, "usd_low": 60.0}
+    spec = job(quoted=typed, **paths)
+    assert parse(spec.to_json()).quoted == typed
+    types = {"SLIPWAY_INSTANCE_TYPES": "g5.xlarge,g6.xlarge"}
+    rates = [Session(spec, environment)._spec.quoted["usd_per_hour"] for environment in ({}, types)]
+    assert rates == [36.0, 27.0]

@@ -21,12 +21,15 @@ from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.job import JobState, Submitted
 from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG, RUN_TAG
 from launcher.planning.pin import pinned_plan
+from launcher.records.run_folder import RunFolder
 from launcher.records.submission import API, HeadNode
 from launcher.targets.ec2.cluster import InstancesCluster
 from launcher.targets.sagemaker_training.cluster import SageMakerTrainingCluster
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.instance_jobs import FAILED_START, InstanceJobs
+from launcher.workflow.run.cluster_nodes import _dearest_rate
 from tests.plans import EXAMPLES
+from tests.unit.cli.reports import QUOTE
 
 REGION, GROUP = "us-east-2", "slipway-lora"
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
@@ -136,6 +139,20 @@ def test_unsupported_node_action_refused_naming_replace(access, action):
         InstancesCluster().node_effect(action, facts)
     assert "replace NODE" in refused.value.hint
     assert "$2.00 an hour" in InstancesCluster().node_effect(NodeAction.REPLACE, facts).cost
+
+
+def test_replacement_costs_at_most_the_dearest_type_that_ec2_may_choose(access, tmp_path):
+    rates = {"g6e.xlarge": "40", "g6.xlarge": "90"}
+    rates = {"cluster_usd_per_hour": "0", "beside_usd_per_hour": "0", "type_usd_per_hour": rates}
+    folder = RunFolder(path=tmp_path)
+    folder.write_json("quote.json", QUOTE | {"rates": rates | {"prepaid_usd": None, "list_usd_per_hour": None}})
+    facts = NodeFacts(
+        node=InstancesCluster().nodes(access)[0],
+        usd_per_hour=Decimal(20),
+        dearest_usd_per_hour=_dearest_rate(folder),
+    )
+    cost = InstancesCluster().node_effect(NodeAction.REPLACE, facts).cost
+    assert cost.startswith("the new instance costs at most $45.00 an hour (EC2 chooses its type) from its start")
 
 
 def test_nodes_of_training_jobs_refused(access):

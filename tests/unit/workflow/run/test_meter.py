@@ -134,6 +134,9 @@ def test_attempts_on_other_types_count_at_their_own_rate(metered_run):
     assert other.usd == alone.usd - 20 * running_h
     left_h = other.left_h.mid
     assert float(other.forecast.mid) == pytest.approx(float(alone.forecast.mid) - 20 * (1.5 + left_h), abs=0.02)
+    figures = quoted_figures(metered_run(quote=quote))
+    rates = [figures[name] for name in ("usd_per_hour", "usd_per_hour.g6e.xlarge", "usd_per_hour.g6.xlarge")]
+    assert rates == [40.0, 40.0, 20.0]
 
 
 def test_forecast_beyond_budget_or_range_reported_once(metered_run, capsys):

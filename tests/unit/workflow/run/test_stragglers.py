@@ -1,6 +1,7 @@
 """Slow nodes beside the meter: the events of the agent with the dollars of this moment."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -61,6 +62,15 @@ def test_straggler_costs_a_share_of_the_remaining_hours_and_replacement_costs_th
     # A quarter of an hour to restart, and as long since the newest checkpoint.
     assert (slow.replace_hours, slow.replace_usd) == (pytest.approx(0.5), Decimal("40.00"))
     assert slow.reason.endswith("the others 1 s")
+
+
+def test_straggler_costs_the_rate_of_the_types_of_the_attempt():
+    """EC2 chose a type at half the quoted rate for one of two nodes."""
+    now = reading()
+    rates = RunRates(type_usd_per_hour=(("g5.xlarge", Decimal(80)), ("g6.xlarge", Decimal(40))))
+    now = replace(now, quoted=replace(now.quoted, rates=rates))
+    (slow,) = stragglers([STARTED | {"instance_types": ["g5.xlarge", "g6.xlarge"]}, SAVED, SLOW], now, NOW)
+    assert (slow.usd_until_end, slow.replace_usd) == (Decimal("60.00"), Decimal("30.00"))
 
 
 @pytest.mark.parametrize("event, words", [({"at_most": True}, "costs at most 60 min"), ({}, "costs 60 min")])
