@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -256,6 +257,29 @@ class TestEndings:
             sandbox.limit_instances()
         assert (refused.value.exit_code, group_of(sandbox, "none").desired) == (6, 0)
         assert json.loads((latest("none", tmp_path).path / FILE).read_text())["cancelled"]
+
+    def test_job_without_capacity_and_without_another_candidate_waits_on_and_runs(self, tmp_path, sandbox):
+        """The launch says that the limit is over; the job runs when there is capacity."""
+        sandbox.limit_instances(lacking=["g5.xlarge"])
+        said = "no capacity within 0.05 minutes: the job continues to wait; slipway cancel waits ends it"
+        messages = []
+
+        def free():
+            """Capacity after the message, or without it after a minute."""
+            for _ in range(600):
+                if said in messages:
+                    break
+                time.sleep(0.1)
+            sandbox.limit_instances()
+
+        text, capacity = small(["true"], name="waits", wait=0.05), threading.Thread(target=free)
+        capacity.start()
+        try:
+            _, report = launched(tmp_path, text, "", messages=messages, emulator=sandbox)
+        finally:
+            capacity.join()
+        assert report.status is RunStatus.SUCCEEDED
+        assert messages.count(said) == 1
 
     def test_capacity_refused_in_two_zones_starts_job_in_third(self, tmp_path, sandbox):
         zones = ("use2-az1", "use2-az2", "use2-az3")
