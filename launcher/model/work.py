@@ -26,7 +26,7 @@ class EgressChoice(Protocol):
         """The value of `network.nat` that a plan needs for the chosen way; None if it has that way without one."""
         ...
 
-    def waiting_usd(self, way: Egress, option: PurchaseOption) -> float:
+    def waiting_usd(self, way: Egress, kind: TargetKind, option: PurchaseOption) -> float:
         """Dollars of the nodes while they wait for what they fetch by a way."""
         ...
 
@@ -34,8 +34,8 @@ class EgressChoice(Protocol):
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         ...
 
-    def fetch_hours(self, way: Egress | None) -> Range | None:
-        """The time for what nodes fetch from outside AWS before the first step by a way; None if there is none."""
+    def fetch_hours(self, way: Egress | None, kind: TargetKind) -> Range | None:
+        """The time for what nodes of a target fetch from outside AWS before the first step; None if there is none."""
         ...
 
 
@@ -88,4 +88,4 @@ class Work:
         """The time for what the nodes of a place fetch; None if there is none, or if it is in the measured start-up."""
         if self.boot is not None or self.egress_choice is None:
             return None
-        return self.egress_choice.fetch_hours(self.egress_choice.chosen(place.target, place.option))
+        return self.egress_choice.fetch_hours(self.egress_choice.chosen(place.target, place.option), place.target)

@@ -18,8 +18,10 @@ from launcher.model.units import HOURS_PER_MONTH
 from launcher.planning.fetching import (
     LOG_GB_PER_NODE_HOUR,
     NATS,
+    fetched_weights_gb,
     nat_gb_per_node,
     own_fetch_h,
+    packages_gb,
     shared_fetch_h,
 )
 from launcher.planning.nat import MOST_PUBLIC_NODES, egress, interface_endpoints, possible_egress
@@ -102,6 +104,10 @@ class EgressOptions:
             endpoint=endpoint or 0.0,
         )
 
+    def packages_gb(self, kind: TargetKind, facts: InstanceType) -> float:
+        """Billed GB of packages, and of an image, that each node fetches through a NAT."""
+        return packages_gb(self.request, kind, facts, self._region or ANCHOR)
+
     def fetched_gb(self, kind: TargetKind, facts: InstanceType) -> float:
         """Billed GB that each node fetches through a NAT."""
         return nat_gb_per_node(self.request, kind, facts, self._region or ANCHOR, self.catalog)
@@ -133,7 +139,7 @@ class NodesEgress:
     def __init__(self, ways: EgressOptions, facts: InstanceType, nodes: int, hours: float) -> None:
         self._all, self._facts, self._nodes, self._hours = ways, facts, nodes, hours
         self._chosen: dict[tuple[TargetKind, bool], Egress | None] = {}
-        self._fetch_h: dict[Egress | None, Range | None] = {}
+        self._fetch_h: dict[tuple[Egress | None, TargetKind], Range | None] = {}
 
     def able(self, kind: TargetKind) -> tuple[Egress, ...]:
         """The ways that work for the job on a target."""
@@ -160,16 +166,18 @@ class NodesEgress:
         ways._chosen[kind, option is PurchaseOption.SPOT] = next((way for way in able if MODES[way] is nat), planned)
         return ways
 
-    def fetch_hours(self, way: Egress | None) -> Range | None:
+    def fetch_hours(self, way: Egress | None, kind: TargetKind) -> Range | None:
         """The time for what nodes fetch before the first step: at their own speed, or all through one NAT."""
-        if way not in self._fetch_h:
-            request, catalog = self._all.request, self._all.catalog
+        if (way, kind) not in self._fetch_h:
+            request, catalog, facts = self._all.request, self._all.catalog, self._facts
             if way in NATS and way is not None:
-                self._fetch_h[way] = shared_fetch_h(request, self._facts, self._nodes, catalog, way)
+                packages, weights = self._all.packages_gb(kind, facts), fetched_weights_gb(request, catalog)
+                shared = shared_fetch_h(way, facts, self._nodes, packages=packages, weights=weights)
+                self._fetch_h[way, kind] = shared
             else:
-                alone = own_fetch_h(request, self._facts, catalog)
-                self._fetch_h[way] = Range(low=alone, mid=alone, high=alone) if alone else None
-        return self._fetch_h[way]
+                alone = own_fetch_h(request, facts, catalog)
+                self._fetch_h[way, kind] = Range(low=alone, mid=alone, high=alone) if alone else None
+        return self._fetch_h[way, kind]
 
     def _cheapest(
         self,
@@ -182,14 +190,15 @@ class NodesEgress:
         prices, rate = self._all.prices, self._all.rate(self._facts.name, spot=spot)
         if rate is None or prices.gateway is None or prices.instance is None:
             return planned
-        return min(able, key=lambda way: self._network_usd(way, kind) + self._waiting_usd(way, rate))
+        return min(able, key=lambda way: self._network_usd(way, kind) + self._waiting_usd(way, kind, rate))
 
-    def waiting_usd(self, way: Egress, option: PurchaseOption) -> float:
+    def waiting_usd(self, way: Egress, kind: TargetKind, option: PurchaseOption) -> float:
         """Dollars of the nodes while they wait for what they fetch by a way; 0 without a price."""
-        return self._waiting_usd(way, self._all.rate(self._facts.name, spot=option is PurchaseOption.SPOT) or 0.0)
+        rate = self._all.rate(self._facts.name, spot=option is PurchaseOption.SPOT) or 0.0
+        return self._waiting_usd(way, kind, rate)
 
-    def _waiting_usd(self, way: Egress, rate: float) -> float:
-        fetch = self.fetch_hours(way)
+    def _waiting_usd(self, way: Egress, kind: TargetKind, rate: float) -> float:
+        fetch = self.fetch_hours(way, kind)
         return 0.0 if fetch is None else rate * self._nodes * fetch.mid
 
     def _network_usd(self, way: Egress, kind: TargetKind) -> float:

@@ -16,7 +16,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.units import GB_PER_GIB, HOUR_S, MINUTE_S, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
-from launcher.planning.nat import egress, is_of_region
+from launcher.planning.nat import ecr_region, egress
 from launcher.planning.outside_command import store_gb_per_s
 from launcher.targets.registry import target_of
 
@@ -60,13 +60,17 @@ def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
     return 0.0 if known is None else billed_gb(WEIGHT_BYTES * known.params_b)
 
 
+def packages_gb(request: PlanRequest, kind: TargetKind, facts: InstanceType, region: str) -> float:
+    """Billed GB of packages that each node fetches through a NAT, and of an image outside ECR of the region."""
+    image = request.run.image or (training_image(facts, region) if target_of(kind).pods else None)
+    return NAT_GB_PER_NODE - (IMAGE_GB if ecr_region(image) == region else 0.0)
+
+
 def nat_gb_per_node(
     request: PlanRequest, kind: TargetKind, facts: InstanceType, region: str, catalog: Catalog
 ) -> float:
-    """Billed GB that each node fetches through the NAT: packages, weights, an image outside ECR of the region."""
-    image = request.run.image or (training_image(facts, region) if target_of(kind).pods else None)
-    packages_gb = NAT_GB_PER_NODE - (IMAGE_GB if is_of_region(image, region) else 0.0)
-    return packages_gb + fetched_weights_gb(request, catalog)
+    """Billed GB that each node fetches through a NAT: packages, weights, an image outside ECR of the region."""
+    return packages_gb(request, kind, facts, region) + fetched_weights_gb(request, catalog)
 
 
 def own_fetch_h(request: PlanRequest, facts: InstanceType, catalog: Catalog) -> float:
@@ -74,16 +78,23 @@ def own_fetch_h(request: PlanRequest, facts: InstanceType, catalog: Catalog) -> 
     return fetched_weights_gb(request, catalog) * GB_PER_GIB / store_gb_per_s(facts) / HOUR_S
 
 
-def shared_fetch_h(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog, way: Egress) -> Range:
+def shared_fetch_h(way: Egress, facts: InstanceType, nodes: int, *, packages: float, weights: float) -> Range:
     """Hours in which all nodes fetch weights and packages through one NAT gateway or NAT instance.
 
     The start-up of a node contains its packages; through the NAT, those of all nodes come at the same time.
+
+    Args:
+        way: one of `NATS`.
+        facts: the instance type.
+        nodes: the number of nodes.
+        packages: billed GB of them for each node (`packages_gb`).
+        weights: billed GB of them for each node (`fetched_weights_gb`).
     """
-    own, packages_gb = store_gb_per_s(facts), NAT_GB_PER_NODE * GB_PER_GIB
-    each_gb = fetched_weights_gb(request, catalog) * GB_PER_GIB + packages_gb
+    own, once_gb = store_gb_per_s(facts), packages * GB_PER_GIB
+    each_gb = weights * GB_PER_GIB + once_gb
 
     def hours(gbps: float) -> float:
-        return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - packages_gb / own) / HOUR_S
+        return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - once_gb / own) / HOUR_S
 
     least, most = NAT_INSTANCE_GBPS if way is Egress.NAT_INSTANCE else NAT_GBPS
     slow, middle, fast = (least * (most / least) ** chance for chance in PERCENTILES)

@@ -159,21 +159,21 @@ def egress_remarks(request: PlanRequest, place: Place, instances: Mapping[str, I
         yield warning("no-internet", "network.nat", message, hint)
 
 
-def is_of_region(image: str | None, region: str) -> bool:
-    """Whether an image is in ECR of a region: its layers are in S3, which a gateway endpoint reaches past the NAT.
+def ecr_region(image: str | None) -> str | None:
+    """The region of an image in ECR, None elsewhere: in that region a gateway endpoint reaches its layers in S3.
 
-    >>> is_of_region("123456789012.dkr.ecr.us-east-2.amazonaws.com/train:1", "us-east-2")
-    True
+    >>> ecr_region("123456789012.dkr.ecr.us-east-2.amazonaws.com/train:1"), ecr_region("nvcr.io/nvidia/pytorch:25.01")
+    ('us-east-2', None)
     """
     found = None if image is None else _ECR.match(image)
-    return found is not None and found["region"] == region
+    return None if found is None else found["region"]
 
 
 def _unreachable(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """An error for each thing in the plan that nodes with endpoints alone cannot reach."""
     # SageMaker pulls the image of a training job outside the job's network.
     image = None if target_of(place.target).in_service_network else request.run.image
-    if image is not None and not is_of_region(image, place.region):
+    if image is not None and ecr_region(image) != place.region:
         message = f"nodes without a way to the internet reach the images of ECR in {place.region} alone, got {image}"
         yield error("unreachable-image", "run.image", message, f"copy it there, or {_open_hint(place)}")
     data = request.workload.train.data if request.workload.train is not None else None

@@ -27,8 +27,16 @@ from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb, number_of
 from launcher.model.work import Work
 from launcher.planning.disks import training_volume_gib
-from launcher.planning.fetching import LOG_GB_PER_NODE_HOUR, NAT_GB_PER_NODE, NATS, fetched_weights_gb, nat_gb_per_node
-from launcher.planning.nat import egress, interface_endpoints
+from launcher.planning.fetching import (
+    IMAGE_GB,
+    LOG_GB_PER_NODE_HOUR,
+    NAT_GB_PER_NODE,
+    NATS,
+    fetched_weights_gb,
+    nat_gb_per_node,
+    packages_gb,
+)
+from launcher.planning.nat import ecr_region, egress, interface_endpoints
 from launcher.planning.outside_command import outside_command_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
@@ -177,7 +185,7 @@ def _behind_nat(request: PlanRequest, catalog: Catalog, place: Place, chosen: Eg
     nat = "NAT gateway" if chosen is not Egress.NAT_INSTANCE else "NAT instance"
     weights = fetched_weights_gb(request, catalog)
     facts = catalog.instance_types[place.instance_type]
-    others_gb = nat_gb_per_node(request, place.target, facts, place.region, catalog) - weights
+    others_gb = packages_gb(request, place.target, facts, place.region)
     past = "; the image is in ECR of the region, whose layers come from S3, past the NAT"
     yield Assumption(
         name=f"packages and images through the {nat}",
@@ -292,6 +300,8 @@ class Bill:
         if chosen is Egress.PUBLIC_ADDRESSES or any(subnet.public_addresses for subnet in request.network.subnets):
             rows.append(public_addresses(prices, place, target))
         rows += _transfer(prices, request)
+        if not target.in_service_network:
+            rows += _image_transfer(prices, request, place)
         if self.own_cluster and target.head is not None:
             name = target.head_instance(place.nodes, request.storage.head_node)
             rows.append(_instance_line(prices, target.head.name, name, 1, target))
@@ -511,6 +521,14 @@ def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
     data = request.workload.train.data if request.workload.train else None
     if data and data.gib and data.region and (price := prices.transfer(data.region)) is not None:
         yield Line(f"training data from {data.region}", "network", "GB", price, once=data.gib)
+
+
+def _image_transfer(prices: Prices, request: PlanRequest, place: Place) -> Iterator[Line]:
+    """A container image that each node fetches from ECR of another region, at the price of that pair of regions."""
+    origin = ecr_region(request.run.image)
+    if origin is not None and (price := prices.transfer(origin)) is not None:
+        once = IMAGE_GB * place.nodes
+        yield Line(f"container image from {origin}", "network", "GB", price, once=once, a_loss=IMAGE_GB)
 
 
 def _logs(prices: Prices, place: Place) -> Iterator[Line]:

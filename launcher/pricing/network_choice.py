@@ -41,7 +41,8 @@ def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapp
     ways = candidate.work.egress_choice
     if ways is None or usd[way] >= usd[chosen]:
         return ""
-    hours = [0.0 if (fetch := ways.fetch_hours(one)) is None else fetch.mid for one in (way, chosen)]
+    kind = candidate.place.target
+    hours = [0.0 if (fetch := ways.fetch_hours(one, kind)) is None else fetch.mid for one in (way, chosen)]
     return (
         f", through which nodes wait {duration_text((hours[0] - hours[1]) * HOUR_S)} longer"
         if hours[0] > hours[1]
@@ -75,4 +76,4 @@ def egress_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:
     """Dollars of a way to the internet in a quote: its lines, and the nodes for as long as they wait for downloads."""
     place, ways = candidate.place, candidate.work.egress_choice
     usd = candidate.context.bill.egress_costs(place, way).total_usd(candidate.size)
-    return usd if ways is None else usd + Decimal(repr(ways.waiting_usd(way, place.option)))
+    return usd if ways is None else usd + Decimal(repr(ways.waiting_usd(way, place.target, place.option)))

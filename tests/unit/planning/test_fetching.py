@@ -3,7 +3,14 @@
 import pytest
 
 from launcher.model.enums import Egress, TargetKind
-from launcher.planning.fetching import NAT_CONNECTIONS, connection_findings, own_fetch_h, shared_fetch_h
+from launcher.planning.fetching import (
+    NAT_CONNECTIONS,
+    connection_findings,
+    fetched_weights_gb,
+    own_fetch_h,
+    packages_gb,
+    shared_fetch_h,
+)
 from launcher.planning.pin import pinned_plan
 from tests.plans import request_of
 
@@ -30,7 +37,9 @@ def hours_of(catalog, plan_of):
     def make(**parts):
         plan = plan_of(**parts)
         facts, nodes = catalog.instance_types[plan.place.instance_type], plan.place.nodes
-        shared = shared_fetch_h(plan.request, facts, nodes, catalog, Egress.NAT_GATEWAY)
+        weights = fetched_weights_gb(plan.request, catalog)
+        packages = packages_gb(plan.request, plan.place.target, facts, plan.place.region)
+        shared = shared_fetch_h(Egress.NAT_GATEWAY, facts, nodes, packages=packages, weights=weights)
         return own_fetch_h(plan.request, facts, catalog), shared
 
     return make
@@ -44,6 +53,15 @@ def test_nodes_share_nat_gateway_between_documented_rates(hours_of):
     own_s = 20 * 1.073741824
     expected = [(every_gb / (gbps / 8) - own_s) / 3600 for gbps in (74.11, 22.36, 6.747)]
     assert [shared.low, shared.mid, shared.high] == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("region, gb", [("us-east-1", 10), ("us-west-2", 20)])
+def test_image_in_ecr_of_the_region_takes_no_time_of_the_nat(hours_of, region, gb):
+    """Its layers come from S3; those of another region's ECR pass the NAT."""
+    run = {"image": f"123456789012.dkr.ecr.{region}.amazonaws.com/train:1"}
+    _, shared = hours_of(run=run, train={"hours": 5.0})
+    each_gb = gb * 1.073741824
+    assert shared.mid == pytest.approx((16 * each_gb / (22.36 / 8) - each_gb) / 3600, rel=0.01)
 
 
 def test_single_node_download_limited_by_node_speed(hours_of):

@@ -68,6 +68,32 @@ def test_training_data_from_another_region_cost_the_transfer(priced):
     assert moved.group == "network"
 
 
+def test_container_image_from_another_region_costs_the_transfer_to_each_node(priced):
+    """The nodes fetch an image of the region past the NAT, in less time; another region's passes the NAT."""
+
+    def quoted(region):
+        image = f"123456789012.dkr.ecr.{region}.amazonaws.com/train:1"
+        target, network = {"kind": "parallelcluster", "region": "us-east-1", "nodes": 2}, {"nat": "gateway"}
+        run = {"image": image, "command": ["true"], "workdir": "."}
+        return priced({"target": target, "run": run, "network": network}).quote(1)
+
+    here, there = quoted("us-east-1"), quoted("us-west-2")
+    named = [{line.name: line for line in each.components} for each in (here, there)]
+    assert "container image from us-east-1" not in named[0]
+    moved = named[1]["container image from us-west-2"]
+    assert moved.quantity == pytest.approx(20, abs=1)
+    assert moved.unit_price_usd == load().transfer("us-west-2", "us-east-1").usd
+    assert named[1]["NAT data"].quantity - named[0]["NAT data"].quantity == pytest.approx(20, abs=1)
+    waits = [_minutes_on_the_way(each) for each in (here, there)]
+    assert waits[1] == pytest.approx(2 * waits[0], rel=0.05)
+
+
+def _minutes_on_the_way(quoted):
+    name = "of it, weights and packages on their way to the nodes"
+    (minutes,) = (float(row.value) for row in quoted.assumptions if row.name == name)
+    return minutes
+
+
 def test_region_pair_with_a_listed_transfer_price_uses_the_listed_price(priced):
     catalog = load()
     pair, other = catalog.transfer("us-east-1", "us-east-2"), catalog.transfer("us-east-1", "us-west-2")
