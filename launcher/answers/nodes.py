@@ -165,7 +165,7 @@ def _next(listed: ListedNodes) -> list[str]:
 def action_lines(planned: PlannedAction, width: int) -> list[str]:
     """What an action does, before the question."""
     node, effect = planned.node, planned.effect
-    instance = f" ({node.instance})" if node.instance is not None else ""
+    instance = f" ({node.instance})" if node.instance not in (None, node.name) else ""
     texts = (
         f"  {planned.action} {node.name}{instance} of {planned.listed.cluster}",
         f"    job   {effect.job}",

@@ -100,7 +100,9 @@ class NodeFacts:
         """The sentence for a job that an action ends without a chance to save."""
         if self.node.job is None:
             return "no job runs on it"
-        began = f"job {self.node.job} ends with it on all its nodes, and starts again from its newest checkpoint"
+        began = (
+            f"job {self.node.job} ends with it on all its nodes, and starts again from its newest checkpoint, or step 0"
+        )
         if self.unsaved_s is None:
             return f"{began}; the work since then is lost"
         lost = self._dollars(self.job_usd_per_hour, self.unsaved_s)

@@ -157,7 +157,7 @@ def test_drain_and_resume_leave_the_instance_alone(action):
 def test_lost_work_is_dollars_of_all_nodes():
     facts = NodeFacts(node=known(), usd_per_hour=Decimal(10), job_usd_per_hour=Decimal(40), unsaved_s=900.0)
     assert facts.loses.endswith(
-        "starts again from its newest checkpoint: the last 15 min are lost ($10.00 of all its nodes)"
+        "starts again from its newest checkpoint, or step 0: the last 15 min are lost ($10.00 of all its nodes)"
     )
     assert NodeFacts(node=known(job=None), usd_per_hour=None).loses == "no job runs on it"
     assert NodeFacts(node=known(), usd_per_hour=None).billed == "an unknown rate"
