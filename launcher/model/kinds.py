@@ -30,13 +30,19 @@ class Text(Kind):
     fix: Callable[[str], str] | None = None
 
 
+_NO_TEXT = re.compile(r"[0-9e-]+|0[xo][0-9a-f]+|y|n|yes|no|on|off|true|false|null|nan|inf")
+"""Names that YAML reads as a number, a date or a switch without quotes."""
+
+
 def name_fix(text: str) -> str:
     """The nearest name of at most 40 small letters, digits and -, for a text that the user chooses.
 
-    >>> name_fix("My.Job v2"), name_fix("..."), len(name_fix("a" * 50))
-    ('write my-job-v2', '', 46)
+    >>> name_fix("My.Job v2"), name_fix("5 %"), name_fix("..."), len(name_fix("a" * 50))
+    ('write my-job-v2', 'write "5"', '', 46)
     """
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-")
+    if name and _NO_TEXT.fullmatch(name):
+        name = f'"{name}"'
     return f"write {name}" if name else ""
 
 

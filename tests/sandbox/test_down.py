@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.catalog.load import load
+from launcher.model.administrator import by_administrator
 from launcher.records import run_folder
 from launcher.records.report_document import report_document, stored_report
 from launcher.sandbox.sandbox import Sandbox
@@ -147,7 +148,8 @@ class TestWhatAKubernetesClusterMade:
             volume_entry = read_retained(out)["volume"]
             assert (volume_entry["name"], volume_entry["gib"]) == (volume, 40.0)
             assert float(volume_entry["usd_per_month"]) > 0
-            assert volume_entry["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
+            command = f"aws ec2 delete-volume --volume-id {volume} --region {REGION}"
+            assert volume_entry["reason"].endswith(by_administrator(command))
         assert {volume["VolumeId"] for volume in sandbox_account.client("ec2").describe_volumes()["Volumes"]} >= {
             volume
         }

@@ -178,9 +178,9 @@ def test_folder_uses_named_sandbox(own_environment, tmp_path):
         removed = slipway("down", "tiny", "--dry-run", "--json", folder=third, environment=own_environment)
         assert [stack["name"] for stack in json.loads(removed.stdout)["stacks"]] == ["slipway-tiny-network"]
         for given in ({"folder": mine}, {"mark": running.mark}):
-            assert emulation.attach(own_environment, "us-east-2", **given).endpoint == status_in(mine)["endpoint"]
+            assert emulation.find_sandbox(own_environment, "us-east-2", **given).endpoint == status_in(mine)["endpoint"]
         for given in ({}, {"folder": third}, {"mark": "of an ended one"}):
-            assert emulation.attach(own_environment, "us-east-2", **given) is None
+            assert emulation.find_sandbox(own_environment, "us-east-2", **given) is None
         # A third folder has none to end, and ends nobody else's.
         assert slipway("sandbox", "stop", folder=third, environment=own_environment).returncode == 5
         assert slipway("sandbox", "stop", folder=theirs, environment=own_environment).returncode == 0

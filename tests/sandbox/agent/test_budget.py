@@ -8,6 +8,7 @@ from launcher.agent.store.stop_watch import StopWatch
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 KEY = ".budget/100.json"
+REASON = "$81.20 of $100 is spent, and the rest reserved for the end"
 URI = f"s3://{BUCKET}/{PREFIX}{KEY}"
 WORD = json.dumps({"schema": "slipway.stop/1", "spent_usd": "81.20", "stop_at_usd": "100"}).encode()
 
@@ -19,7 +20,7 @@ def test_budget_stop_saves_checkpoint_and_job_is_not_requeued(node, bucket):
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
     assert process.wait(timeout=90) == 79
     (ended,) = node.events("stopped")
-    assert (ended["ended_by"], ended["exit_code"], ended["reason"]) == ("budget", 79, "$81.20 of $100")
+    assert (ended["ended_by"], ended["exit_code"], ended["reason"]) == ("budget", 79, REASON)
     assert node.events("signalled")[0]["signal"] == "SIGUSR1"
     assert bucket.whole()[-1] == node.last_step()
 
@@ -39,7 +40,7 @@ def test_unreadable_stop_object_reported_once_and_polled_again(store, bucket):
     assert [watch.poll(), watch.poll()] == [False, False]
     assert (len(messages), stopped) == (1, [])
     assert StopWatch(URI, on_stop=stopped.append, on_trouble=messages.append).poll()
-    assert stopped == ["$81.20 of $100"]
+    assert stopped == [REASON]
 
 
 @pytest.mark.parametrize("uri", [None, URI])

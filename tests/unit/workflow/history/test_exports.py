@@ -69,7 +69,7 @@ from datetime import UTC, datetime
 from launcher.model.bill import Period
 from launcher.model.errors import SlipwayError
 from launcher.records.bill_rows import RowReader
-from launcher.workflow.history.bill import export_files, opened
+from launcher.workflow.history.bill import export_files, open_lines
 
 folder = Path(sys.argv[2])
 whole = table.read_csv(sys.argv[3])
@@ -78,7 +78,7 @@ period = Period(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UT
 def read(place):
     reader, found = RowReader(tag=("slipway:cluster", "nised"), period=period), []
     for each in export_files(str(place), {}, "us-east-1"):
-        with opened(each) as lines:
+        with open_lines(each) as lines:
             found += reader.rows(lines, each.name)
     return found
 
