@@ -348,8 +348,9 @@ class TestEndings:
     def test_instances_failing_to_start_job_replaced_twice_with_log_lines(self, tmp_path, sandbox, monkeypatch):
         monkeypatch.setattr("launcher.targets.ec2.files.INSTANCE_SCRIPT", "templates/kubernetes/fetch_job.py")
         messages = []
-        with pytest.raises(DeploymentFailedError):
+        with pytest.raises(DeploymentFailedError) as failed:
             launched(tmp_path, small(["true"], name="unfit"), "", messages=messages, emulator=sandbox)
+        assert "the lines above name the reason" in failed.value.hint
         assert any("3 instances could not start the job; the last:" in message for message in messages)
         until(lambda: not group_of(sandbox, "unfit").desired)
 

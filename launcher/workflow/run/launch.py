@@ -72,7 +72,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
             _show_last_output(folder, options)
         hint = f"slipway logs {plan.name} shows its output"
         if not folder.attempt_logs:
-            hint = f"slipway status {plan.name} shows the reason: no attempt has started"
+            hint = f"no attempt has started: the lines above name the reason, slipway report {plan.name} the stacks"
         raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
     refuse_unproven_run(log, report, options)
     return folder, report
