@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 def launch(
     file: options.PlanPath,
     *,
-    selection: options.PickId = None,
+    selection: options.Pick = None,
     sandbox: options.InSandbox = False,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
@@ -84,16 +84,10 @@ def launch(
         despite_verdict=despite_verdict,
     )
     from launcher.cli.approved import answers
-    from launcher.workflow.quote.options import is_rank
     from launcher.workflow.run.plan_launch import launch_plan
 
     if fresh and from_step is not None:
         raise UnreadableInputError("--fresh and --from-step exclude each other", hint="use one of them")
-    if selection is not None and is_rank(selection):
-        message = f"--pick {selection} is a rank, which changes with prices and options; allowed: an id, such as 5dd042"
-        raise UnreadableInputError(
-            message, hint=f"slipway quote {shlex.quote(str(file))} --pick {selection} shows its id"
-        )
     if not sandbox and not dry_run and approval is None:
         refuse_without_terminal("launch", yes=yes)
     given = answers(approval, Action.LAUNCH, file, price_options, selection, yes=yes, sandbox=sandbox)

@@ -94,12 +94,6 @@ Pick = Annotated[
         autocompletion=completion.ranks,
     ),
 ]
-PickId = Annotated[
-    str | None,
-    typer.Option(
-        "--pick", metavar="ID", help="Choose a candidate by its id. Default: the cheapest that can be launched."
-    ),
-]
 PricesAsOf = Annotated[
     date | None, typer.Option("--prices-as-of", parser=day, metavar="DATE", help="Use the prices known on this day.")
 ]
