@@ -295,6 +295,8 @@ class RemoteWatch:
             return
         if not self.taken_back and not self.give_up():
             self.waits_s = None
+            if self.waiting is not None:
+                self.waiting.now("for capacity")
             return
         # Pods take their time to go, and have no reason any more while they do.
         self.taken_back = self.taken_back or facts.reason or "no reason given"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.model.stages import Stage, StageNotifier
 from launcher.records.run_folder import EVENTS
 from launcher.submit.jobs import Chunk
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
@@ -89,3 +90,38 @@ def test_requeued_job_waits_for_slurms_delay_in_words(watch_of, restarts, shown)
     assert not watch.ended()
     watch.close()
     assert lines[0] == f"job train waits ({shown})"
+
+
+class Display(StageNotifier):
+    """A terminal's display of the work in progress."""
+
+    def __init__(self):
+        self.shown = []
+
+    def __call__(self, message):
+        pass
+
+    def stage(self, description):
+        return Shown(self, self.shown)
+
+
+class Shown(Stage):
+    """A stage that keeps its progress."""
+
+    def __init__(self, notify, shown):
+        super().__init__(notify)
+        self.shown = shown
+
+    def now(self, progress="", **_):
+        self.shown.append(progress)
+
+
+def test_wait_after_its_limit_names_no_limit(watch_of):
+    """No other candidate takes the job's place: it waits on, without a limit."""
+    watch, now = watch_of(Scheduler(pending("no capacity"))), [0.0]
+    watch.waits_s, watch.give_up, watch.notify = 60.0, lambda: False, Display()
+    watch.clock, watch.begun = lambda: now[0], 0.0
+    assert not watch.ended()
+    now[0] = 61.0
+    assert not watch.ended()
+    assert watch.notify.shown == ["for capacity, at most 60 s", "for capacity"]
