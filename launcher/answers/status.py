@@ -144,8 +144,9 @@ def _stop_lines(state: RunState, width: int) -> list[str]:
 
 
 def _problem(state: RunState) -> str | None:
-    """The error that ended the run's command before a job was submitted; None if there was none."""
-    return state.command.problem if state.submission is None and state.command is not None else None
+    """The error that ended the run's command before an attempt of its job started; None if there was none."""
+    never = state.submission is None or (state.facts is None and not state.attempts)
+    return state.command.problem if never and state.command is not None else None
 
 
 def replaceable(state: RunState) -> bool:

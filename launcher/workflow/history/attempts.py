@@ -17,6 +17,8 @@ from launcher.model.report import Attempt, BudgetStop, EndedBy
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
+UNSTARTED = "not-started"
+"""The event of a run folder with the reason why no attempt of its job started."""
 GUARD_STOPPED = "guard-stopped"
 """The event of a run folder with the guard's reason for stopping nodes, the time, and how that ends an attempt."""
 ATTEMPT_LOST = "attempt-lost"
@@ -159,6 +161,16 @@ def record_stop(folder: RunFolder, reason: str, since: datetime | None = None, *
     if reason and reason != recorded_stop(read_events(folder.events), since):
         folder.append_event(GUARD_STOPPED, reason=reason, time=datetime.now(UTC).isoformat(), **end)
     return reason
+
+
+def record_unstarted(folder: RunFolder, reason: str) -> None:
+    """Keep the reason why no attempt of a job started in its run folder, which outlives the cluster."""
+    folder.append_event(UNSTARTED, reason=reason)
+
+
+def recorded_unstarted(events: Iterable[Mapping[str, Any]]) -> str:
+    """The reason why no attempt started, in the events of a run folder; empty if none is recorded."""
+    return next((str(event.get("reason", "")) for event in events if event.get("event") == UNSTARTED), "")
 
 
 def guarded_attempts(ran: tuple[Attempt, ...], events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:

@@ -29,6 +29,7 @@ from launcher.targets.registry import target_of
 from launcher.workflow.deploy.deployment import account_for, deploy_quote, deploys, ends_with_it, report_ended_sandbox
 from launcher.workflow.deploy.steps import record
 from launcher.workflow.doctor.left_running import report_running_costs
+from launcher.workflow.history.attempts import record_unstarted
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
@@ -72,7 +73,9 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
             _show_last_output(folder, options)
         hint = f"slipway logs {plan.name} shows its output"
         if not folder.attempt_logs:
-            hint = f"no attempt has started: the lines above name the reason, slipway report {plan.name} the stacks"
+            if log.facts is not None and log.facts.reason:
+                record_unstarted(folder, log.facts.reason)
+            hint = f"no attempt has started: the lines above name the reason, and slipway status {plan.name} shows them"
         raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
     refuse_unproven_run(log, report, options)
     return folder, report

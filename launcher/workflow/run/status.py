@@ -41,6 +41,7 @@ from launcher.workflow.history.attempts import (
     read_events,
     record_stop,
     recorded_stop,
+    recorded_unstarted,
     slow_nodes,
 )
 from launcher.workflow.history.idle_tail import learn_tails
@@ -225,7 +226,9 @@ def _with_meter(
 def _ended_state(name: str, folder: RunFolder) -> RunState:
     has = (folder.path / "report.json").exists()  # also a pipe or device, which is no report
     report = stored_report(folder) if has else None
-    command = read_command(folder)
+    command, unstarted = read_command(folder), recorded_unstarted(read_events(folder.events))
+    if command is not None and unstarted:
+        command = replace(command, problem=f"{command.problem}: {unstarted}" if command.problem else unstarted)
     # Of a sandbox nothing is in an account, and nothing is billed.
     sandbox = command.sandbox if command is not None else report is not None and report.simulated
     status = status_of(folder, report)

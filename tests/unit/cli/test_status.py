@@ -17,6 +17,7 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
 from launcher.records.command_record import recorded_command
+from launcher.workflow.history.attempts import record_unstarted
 from launcher.workflow.run.status import _ended_state, _with_job
 from tests.plans import ROOT
 from tests.unit.cli.reports import QUOTE, REPORT
@@ -170,6 +171,17 @@ def test_status_of_failed_deployment_names_its_reason_with_last_lines(empty_run,
     code, out, _ = slipway("status", "tiny")
     shown = "\n    ".join(f"  reason: {message}".splitlines())
     assert (code, shown in out) == (0, True)
+
+
+def test_status_of_job_that_never_started_names_its_reason_with_last_lines(empty_run, slipway):
+    reason = "3 instances could not start the job; the last:\nKeyError: 'RETRIES'"
+    record_unstarted(empty_run, reason)
+    with pytest.raises(DeploymentFailedError), recorded_command(empty_run, "launch --sandbox", done="done"):
+        raise DeploymentFailedError("the job failed")
+    empty_run.write_json("report.json", {**REPORT, "status": "failed", "attempts": []})
+    _, out, _ = slipway("status", "tiny", "--json")
+    assert json.loads(out)["reason"] == f"the job failed: {reason}"
+    assert "    KeyError: 'RETRIES'" in slipway("status", "tiny")[1]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])
