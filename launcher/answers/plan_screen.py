@@ -23,6 +23,7 @@ from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command
+from launcher.workflow.quote.fallback import REFUSED_CODE
 
 MAX_LINES, MAX_ROWS = 15, 12
 MIN_ROWS = 5
@@ -219,7 +220,7 @@ def _refusals(priced: Priced) -> Iterator[str]:
 
 def _grave(priced: Priced) -> tuple[Finding, ...]:
     """The findings with which no job starts."""
-    return (*priced.blocking, *(finding for finding in priced.findings if finding.code == NOT_OFFERED))
+    return (*priced.blocking, *(finding for finding in priced.findings if finding.code in (NOT_OFFERED, REFUSED_CODE)))
 
 
 def _least_high(priced: Priced) -> Decimal | None:

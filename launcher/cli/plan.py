@@ -65,7 +65,7 @@ def plan(
     if swept:
         _sweep(file, swept, price_options, json=json, html=html, show=show)
         return
-    priced = price(file, options.now(), price_options)
+    priced = _with_fallback_types(file, price(file, options.now(), price_options), price_options)
     priced = _with_live(priced, price_options) if live else priced
     lines = _save_plan(saved, priced, selection) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
@@ -147,6 +147,14 @@ def _with_live(priced: "Priced", price_options: "PriceOptions") -> "Priced":
     from launcher.workflow.doctor.live_offers import with_live_offers
 
     return with_live_offers(priced, price_options, environment=dict(os.environ), say=output.talking())
+
+
+def _with_fallback_types(file: Path, priced: "Priced", price_options: "PriceOptions") -> "Priced":
+    if not priced.request.target.fallback_types:
+        return priced
+    from launcher.workflow.quote.fallback import with_refused_types
+
+    return with_refused_types(file, priced, price_options)
 
 
 def _save_plan(path: Path, priced: "Priced", selection: str | None) -> list[str]:

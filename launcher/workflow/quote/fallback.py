@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from launcher.model.errors import ImpossibleError
-from launcher.model.finding import Finding, info
+from launcher.model.finding import Finding, info, warning
 from launcher.model.quote import Gate, Quote
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.run_cost import NO_RATES
@@ -14,7 +14,7 @@ from launcher.targets.registry import target_of
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
-FALLBACK_CODE = "fallback-price"
+FALLBACK_CODE, REFUSED_CODE, _PATH = "fallback-price", "fallback-refused", "target.fallback_types"
 
 
 def fallback_quotes(
@@ -47,7 +47,22 @@ def fallback_quotes(
 
 def fallback_findings(quotes: tuple[Quote, ...]) -> tuple[Finding, ...]:
     """One line for each fallback type: what the job would cost on it alone, and what the gate says."""
-    return tuple(info(FALLBACK_CODE, "target.fallback_types", _text(quote), quote.gate.hint) for quote in quotes)
+    return tuple(info(FALLBACK_CODE, _PATH, _text(quote), quote.gate.hint) for quote in quotes)
+
+
+def with_refused_types(path: Path, priced: Priced, options: PriceOptions) -> Priced:
+    """The plan with a warning for each fallback type for which a launch of its first row would be refused."""
+    if priced.cheapest_allowed is None or not priced.request.target.fallback_types:
+        return priced
+    quoted = priced.quote(priced.cheapest_allowed)
+    try:
+        quotes = fallback_quotes(path, priced, quoted, priced.now, options)
+    except ImpossibleError as problem:
+        refused = [(problem.message, problem.hint or "")]
+    else:
+        refused = [(gate.reason, gate.hint) for gate in (_refusal(each) for each in quotes if not each.gate.allowed)]
+    warnings = (warning(REFUSED_CODE, _PATH, f"a launch is refused: {why}", hint) for why, hint in refused)
+    return replace(priced, findings=(*priced.findings, *warnings))
 
 
 def with_types(quoted: Quote, quotes: tuple[Quote, ...]) -> Quote:

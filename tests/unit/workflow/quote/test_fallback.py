@@ -7,8 +7,9 @@ from unittest.mock import ANY
 import pytest
 import yaml
 
+from launcher.answers.plan import page as plan_page
 from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedError
-from launcher.workflow.quote.fallback import fallback_findings, fallback_quotes
+from launcher.workflow.quote.fallback import fallback_findings, fallback_quotes, with_refused_types
 from launcher.workflow.quote.fresh import gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -97,3 +98,13 @@ def test_queues_of_a_cluster_are_not_chosen_by_ec2(plan_path):
     path = plan_path("g6e.4xlarge", target={"kind": "parallelcluster"})
     priced = price(path, NOW, PriceOptions())
     assert fallback_quotes(path, priced, priced.quote(1), NOW, PriceOptions()) == ()
+
+
+@pytest.mark.parametrize("types, warned", [(("g6e.8xlarge",), True), ((), False)])
+def test_plan_warns_of_a_fallback_type_that_refuses_its_first_row(plan_path, types, warned):
+    budget = {"max_usd": float(f"{gated(plan_path()).usd.high + Decimal('0.5'):.2f}")}
+    path = plan_path(*types, budget=budget)
+    priced = with_refused_types(path, price(path, NOW, PriceOptions()), PriceOptions())
+    assert priced.quote(1).gate.allowed
+    shown = " ".join(" ".join(plan_page(priced, 80, everything=False)).split())
+    assert ("a launch is refused: fallback type g6e.8xlarge: budget" in shown) == warned
