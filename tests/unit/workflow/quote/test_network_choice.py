@@ -42,7 +42,7 @@ def test_quote_names_chosen_egress_with_dollars_of_the_alternatives(quoted, cata
     quote = quoted("eks").quote(1)
     (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
     assert found.message == (
-        "auto took NAT instance: $0.17 against $0.53 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
+        "auto took NAT instance: $0.16 against $0.53 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
         "(network: {name: team, nat: instance} in both shares one)"
     )
     assert quote.plan.request.network.nat is NatMode.INSTANCE
