@@ -25,7 +25,7 @@ SUBMISSION = {
     "scheduler": "slurm",
     "cluster": "tiny",
     "head_node": {"via": "sandbox", "host": "tiny", "instance": None, "region": "us-east-2", "user": None},
-    "folder": "/work/tiny",
+    "folder": "/home/me/tiny",
     "store_uri": "s3://store",
     "checkpoint_uri": "s3://store/checkpoints/tiny",
     "work": {"files": 1, "git": None},
