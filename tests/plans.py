@@ -26,6 +26,19 @@ def request_of(data: Mapping[str, Any]) -> PlanRequest:
     return plan_file.loads(yaml.safe_dump(data))
 
 
+def ten_hours_on_p5(kind: str, region: str, **more: Any) -> dict[str, Any]:
+    """The plan of ten hours on one p5.48xlarge on demand, with further keys."""
+    return {
+        "slipway": 1,
+        "name": "small",
+        "workload": {"train": {"hours": 10}},
+        "target": {"kind": kind, "region": region, "instance_type": "p5.48xlarge", "nodes": 1},
+        "purchase": {"option": "on-demand"},
+        "run": {"command": ["true"]},
+        **more,
+    }
+
+
 def two_node_plan(kind: str, catalog: Catalog) -> Plan:
     """The plan `probe` of two p5 instances in one zone of Ohio, on demand."""
     target = {"kind": kind, "instance_type": "p5.48xlarge", "nodes": 2, "region": "us-east-2", "az_id": "use2-az1"}

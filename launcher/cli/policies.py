@@ -8,6 +8,7 @@ import typer
 
 from launcher.cli import completion, options, output
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.kinds import S3_FORM, s3_fix
 
 if TYPE_CHECKING:
     from launcher.workflow.deploy.policies import AccountPolicies
@@ -36,8 +37,6 @@ HyperPods = Annotated[
     ),
 ]
 _HYPERPOD = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:cluster/[a-z0-9]+")
-
-_S3_PLACE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^*?]*)?")
 
 BootstrapRegion = Annotated[
     str,
@@ -123,8 +122,11 @@ def _write(folder: Path, policies: "AccountPolicies") -> None:
 
 def _refuse_malformed(account: str, hyperpods: list[str], exports: list[str]) -> None:
     for place in exports:
-        if not _S3_PLACE.fullmatch(place):
+        # A policy reads * and ? as patterns.
+        if not re.fullmatch(S3_FORM, place) or {"*", "?"} & {*place}:
             hint = "a file or folder on this computer needs no policy; in S3: --export s3://BUCKET/PREFIX"
+            if place.startswith("s3://") and not {"*", "?"} & {*place}:
+                hint = s3_fix(place)
             raise UnreadableInputError(f"--export: expected a place in S3, got {place}", hint=hint)
     for arn in hyperpods:
         if not _HYPERPOD.fullmatch(arn):

@@ -50,14 +50,7 @@ def examined(enforced):
     """The check of that role for a plan of a kind."""
 
     def examine(kind):
-        data = {
-            "slipway": 1,
-            "name": "small",
-            "workload": {"train": {"hours": 10}},
-            "target": {"kind": kind.value, "region": REGION, "instance_type": "p5.48xlarge", "nodes": 1},
-            "purchase": {"option": "on-demand"},
-            "run": {"command": ["true"]},
-        }
+        data = plans.ten_hours_on_p5(kind.value, REGION)
         (check,) = rights.execution_role(
             Subject(
                 plan=pinned_plan(plans.request_of(data), load()),

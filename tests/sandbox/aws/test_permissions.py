@@ -20,7 +20,7 @@ from launcher.rendering.policies import TARGET_POLICIES, Account, policy_name, r
 from launcher.workflow.doctor import account as account_checks
 from launcher.workflow.doctor import rights
 from launcher.workflow.doctor.examination import Subject
-from tests.plans import request_of
+from tests.plans import request_of, ten_hours_on_p5
 from tests.sandbox.aws.answers import REGION
 
 KINDS = [kind for kind in TARGET_POLICIES if kind is not TargetKind.SAGEMAKER_ENDPOINT]
@@ -113,15 +113,8 @@ def test_unknown_principal_is_refused(session):
 
 def examined(world_sandbox, kind, check, qualifier=None):
     """The doctor's only check by one examination of a plan of a kind."""
-    data = {
-        "slipway": 1,
-        "name": "small",
-        "workload": {"train": {"hours": 10}},
-        "target": {"kind": kind.value, "region": REGION, "instance_type": "p5.48xlarge", "nodes": 1},
-        "purchase": {"option": "on-demand"},
-        "run": {"command": ["true"]},
-        **({} if qualifier is None else {"security": {"qualifier": qualifier}}),
-    }
+    own = {} if qualifier is None else {"security": {"qualifier": qualifier}}
+    data = ten_hours_on_p5(kind.value, REGION, **own)
     catalog, environment = load(), world_sandbox.environment
     plan = pinned_plan(request_of(data), catalog)
     now = datetime.now(UTC)

@@ -86,6 +86,8 @@ def test_billing_export_opens_its_bucket_and_a_local_one_is_refused(slipway_here
     code, _, err = slipway_here(*WORDS, "-o", "there", "--export", "bills/cur.csv")
     assert (code, "--export: expected a place in S3, got bills/cur.csv" in err) == (2, True)
     assert "needs no policy" in err
+    code, _, err = slipway_here(*WORDS, "-o", "there", "--export", "s3://ab/cur")
+    assert (code, "fix: a bucket has 3 to 63 of" in err) == (2, True)
 
 
 def test_unwritable_folder_refused(slipway_here, tmp_path):
