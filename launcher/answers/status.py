@@ -110,7 +110,11 @@ def document(state: RunState) -> Json:
 def page(state: RunState, width: int) -> list[str]:
     """The state of a run."""
     lines = ["", *fold(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
-    reason = "\n    ".join(f"  reason: {problem}".splitlines()) if (problem := _problem(state)) else ""
+    problem, stopped = _problem(state) or "", state.report.guard_reason if state.report is not None else ""
+    # The guard's reason has lines of its own.
+    reason = (
+        "\n    ".join(f"  reason: {problem}".splitlines()) if problem and not (stopped and stopped in problem) else ""
+    )
     lines += [piece for line in reason.splitlines() for piece in fold(line, width)]
     lines += [piece for text in _state_lines(state) for piece in fold(text, width)]
     lines += _stop_lines(state, width)

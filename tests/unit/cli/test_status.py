@@ -184,6 +184,14 @@ def test_status_of_job_that_never_started_names_its_reason_with_last_lines(empty
     assert "    KeyError: 'RETRIES'" in slipway("status", "tiny")[1]
 
 
+def test_status_shows_the_guards_reason_once(empty_run, slipway):
+    reason = "3 workers failed to start; each try is billed"
+    with pytest.raises(DeploymentFailedError), recorded_command(empty_run, "launch --sandbox", done="done"):
+        raise DeploymentFailedError(f"the guard stopped the nodes, and job tiny-1 was cancelled: {reason}")
+    empty_run.write_json("report.json", {**REPORT, "status": "cancelled", "attempts": [], "guard_reason": reason})
+    assert " ".join(slipway("status", "tiny")[1].split()).count(reason) == 1
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])
 def test_damaged_submission_record_is_reported(empty_run, slipway, text):
     (empty_run.path / "submission.json").write_text(text)
