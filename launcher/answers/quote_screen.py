@@ -35,6 +35,7 @@ DECISIVE = (
     NOT_OFFERED,
     "compiler-memory",
     *WASTE,
+    "run-time-quota",
     "far-published-run",
     "int4-unmeasured",
     "announced-end",

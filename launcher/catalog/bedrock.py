@@ -124,7 +124,7 @@ class BedrockCatalog:
         if price.profile or price.region or price.basis is Basis.UNVERIFIED:
             return price
         known = [row for row in rows if row.basis is not Basis.UNVERIFIED]
-        own = [row for row in known if not row.profile and row.region.partition("-")[0] == region.partition("-")[0]]
+        own = [row for row in known if not row.profile and _area(row.region) == _area(region)]
         areas = [row for row in known if row.profile in profiles_of(region)[:-1]]
         others = [row for row in known if row.profile not in ("", "global")]
         globally = [row for row in known if row.profile == "global"]
@@ -181,6 +181,15 @@ class BedrockCatalog:
 def _first(rows: Sequence[BedrockPrice]) -> BedrockPrice | None:
     """The first of some rows; rows that may price a candidate take precedence."""
     return min(rows, key=lambda bedrock_price: bedrock_price.basis is Basis.UNVERIFIED, default=None)
+
+
+def _area(region: str) -> str:
+    """The part of the world and the AWS partition of a region: GovCloud has its own prices.
+
+    >>> _area("us-east-1"), _area("us-gov-east-1"), _area("ap-northeast-1")
+    ('us', 'us-gov', 'ap')
+    """
+    return "us-gov" if region.startswith("us-gov-") else region.partition("-")[0]
 
 
 def _dollars(price: BedrockPrice) -> Decimal:

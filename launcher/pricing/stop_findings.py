@@ -1,5 +1,6 @@
 """Findings for limits that may end a job early: budget.stop_at_usd, a time to live, a time limit, retries."""
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM
+from launcher.model.training_job import LONGEST_H
 from launcher.planning.quotas import RUN_TIME, default_run_s
 from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, needed_retries
 from launcher.targets.registry import target_of
@@ -69,11 +71,13 @@ def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
         yield warning("run-time-quota", "run.time_limit_h", message, hint)
     elif limit_h is None and hours.high > longest_h:
         message = f"{name}, and the job takes up to {hours.high:,.0f} h: SageMaker stops it after {longest_h:g} h"
-        saves = request.checkpoint.mode is not CheckpointMode.NONE
-        again = (
-            "launch again: it resumes from its newest checkpoint" if saves else "set checkpoint.mode: agent to resume"
-        )
-        hint = f"{again}; or raise the quota, and set run.time_limit_h to {hours.high:,.0f} or more"
+        again = "launch again: it resumes from its newest checkpoint"
+        if request.checkpoint.mode is CheckpointMode.NONE:
+            again = "set checkpoint.mode: agent to resume"
+        hint = f"{again}; or raise the quota, and set run.time_limit_h to {math.ceil(hours.high)} or more"
+        if hours.high > LONGEST_H:
+            message += f". No quota allows more than {LONGEST_H:g} h"
+            hint = f"more nodes, or another target.kind; else after each stop {again}"
         yield warning("run-time-quota", "run.time_limit_h", message, hint)
 
 

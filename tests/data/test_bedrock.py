@@ -65,6 +65,20 @@ def test_bedrock_price_of_the_region_precedes_the_profile():
     assert CATALOG.price("nothing", "us-east-1") is None
 
 
+@pytest.mark.parametrize("region, inputs", [("us-east-1", "0.15"), ("us-east-2", "0.15"), ("us-gov-west-1", "0.18")])
+def test_bedrock_price_of_govcloud_is_of_govcloud_only(region, inputs):
+    for profile in (None, BedrockProfile.NONE):
+        price = CATALOG.price("openai.gpt-oss-120b-1:0", region, profile)
+        assert price is not None
+        assert price.input_usd == Decimal(inputs)
+        assert (price.basis is Basis.LISTED) is (region != "us-east-2")
+
+
+def test_no_bedrock_price_of_a_commercial_region_is_derived_from_govcloud():
+    prices = (CATALOG.price(name, region) for name in some(CATALOG.rows) for region in ("us-east-1", "us-west-2"))
+    assert not [price for price in some(filter(None, prices)) if "price of us-gov" in price.source]
+
+
 def test_bedrock_price_is_unknown_before_the_first_day():
     early = BedrockCatalog(prices_as_of=date(2026, 11, 11))
     assert early.price("amazon.nova-micro-v1:0", "us-east-1") is None

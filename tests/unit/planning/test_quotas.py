@@ -166,5 +166,14 @@ def test_run_longer_than_default_quota_is_warning(catalog, high, limit, said):
         assert said in finding.message + finding.hint or "435,600" in finding.hint
 
 
+@pytest.mark.parametrize("high, can_ask", [(672.0, True), (673.0, False)])
+def test_longest_possible_training_job_is_28_days_and_no_longer_limit_is_advised(catalog, high, can_ask):
+    plan = plan_of(catalog)
+    (finding,) = run_time_findings(plan, Range(low=high / 2, mid=high / 1.5, high=high))
+    assert ("set run.time_limit_h to 672" in finding.hint) is can_ask
+    assert ("more nodes, or another target.kind" in finding.hint) is not can_ask
+    assert ("No quota allows more than 672 h" in finding.message) is not can_ask
+
+
 def test_default_run_time_is_five_days():
     assert default_run_s(load_quotas()) == 432_000
