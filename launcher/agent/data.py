@@ -66,10 +66,10 @@ class Data:
         notice = self._follow_fetch(lambda: not thread.is_alive(), store)
         thread.join()
         if notice is not None:
-            return ending.announced(notice)
+            return ending.from_notice(notice)
         if failure:
             code, reason = failure[0]
-            return ending.failed(code, f"{at}: {reason}")
+            return ending.failure(code, f"{at}: {reason}")
         return self._together(at, number) if source.shared and not self._services.peers.alone else None
 
     def _follow_fetch(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
@@ -138,9 +138,9 @@ class Data:
                         return None
                 notice = next_notice(services, _POLL_S)
                 if notice is not None:
-                    return ending.announced(notice)
+                    return ending.from_notice(notice)
         except StoreError as error:
-            return ending.failed(exits.STORE_FAILED, f"{at}: cannot write or read the nodes' progress marks: {error}")
+            return ending.failure(exits.STORE_FAILED, f"{at}: cannot write or read the nodes' progress marks: {error}")
 
 
 def _is_there(path: Path, stamp: tuple[int, float]) -> bool:

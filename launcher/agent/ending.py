@@ -74,23 +74,23 @@ class Ending:
         return self.event == "failed"
 
 
-def completed() -> Ending:
+def completion() -> Ending:
     """The ending of an attempt with all work done."""
     return Ending(event="completed", exit_code=exits.COMPLETED, ended_by=COMPLETED)
 
 
-def failed(code: int, reason: str) -> Ending:
+def failure(code: int, reason: str) -> Ending:
     """The ending if the command failed, or if the agent could not do its part."""
     return Ending(event="failed", exit_code=code, ended_by=FAILED, reason=reason)
 
 
-def lost(nodes: dict[int, str]) -> Ending:
+def node_loss(nodes: dict[int, str]) -> Ending:
     """The ending if other nodes of the job are lost; the command's reaction to the loss is not a failure of its own."""
     reason = f"lost: {', '.join(nodes.values())}"
     return Ending(event="interrupted", exit_code=exits.INTERRUPTED, ended_by=NODE_LOST, reason=reason)
 
 
-def announced(notice: Notice) -> Ending:
+def from_notice(notice: Notice) -> Ending:
     """The ending because of a notice, regardless of the command's exit code."""
     where = f" ({notice.node})" if notice.node is not None else ""
     event, code, reason = "interrupted", exits.INTERRUPTED, f"{notice.detail}{where}"
@@ -105,25 +105,25 @@ def announced(notice: Notice) -> Ending:
     return Ending(event=event, exit_code=code, ended_by=ENDED_BY[notice.source], reason=reason, notice=notice.source)
 
 
-def stopped(error: AgentError) -> Ending:
+def from_error(error: AgentError) -> Ending:
     """The ending if the agent could not continue."""
     if isinstance(error, LostNodeError):
         return Ending(event="interrupted", exit_code=error.exit_code, ended_by=NODE_LOST, reason=str(error))
-    return failed(error.exit_code, str(error))
+    return failure(error.exit_code, str(error))
 
 
 def command_ending(outcome: Outcome) -> Ending:
     """The ending that follows from the end of the command alone."""
     if outcome.hung:
-        return failed(exits.HUNG, outcome.hung)
+        return failure(exits.HUNG, outcome.hung)
     if outcome.notice is not None:
-        return announced(outcome.notice)
+        return from_notice(outcome.notice)
     code = exits.exit_code_of(outcome.returncode)
     if code != exits.COMPLETED:
-        return failed(code, f"the command ended with {code}")
+        return failure(code, f"the command ended with {code}")
     if outcome.defect:
-        return failed(exits.INTERNAL, f"the command completed, but the agent failed while {outcome.defect}")
-    return completed()
+        return failure(exits.INTERNAL, f"the command completed, but the agent failed while {outcome.defect}")
+    return completion()
 
 
 def at_time_limit(end: Ending, spec: JobSpec, place: Placement, events: Path, *, ran_s: float) -> Ending:

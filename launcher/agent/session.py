@@ -147,7 +147,7 @@ class Session:
         except AgentError as error:
             if isinstance(error, OccupiedNodeError) and spec.drain:
                 drain_and_log(f"slipway: {error}", self._log)
-            end = ending.stopped(error)
+            end = ending.from_error(error)
         finally:
             self._notices.stop()
             budget.stop()
@@ -251,26 +251,26 @@ class Session:
             done = end is None and bool(spec.after) and steps.command_done()
             if end is None and not done:
                 end = self._run_from(start, claim)
-                if end == ending.completed() and spec.after:
+                if end == ending.completion() and spec.after:
                     steps.mark(COMMAND)
         except StoreError as error:
             return self._publish_failure(
-                ending.failed(exits.STORE_FAILED, f"cannot write or read the progress marks of the steps: {error}")
+                ending.failure(exits.STORE_FAILED, f"cannot write or read the progress marks of the steps: {error}")
             )
-        if end is not None and end != ending.completed():
+        if end is not None and end != ending.completion():
             return self._publish_failure(end)
         end = steps.run(AFTER, spec.after)
         if end is not None:
             return self._publish_failure(end)
         lack = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
-        return ending.completed() if lack is None else ending.failed(lack.code, lack.reason)
+        return ending.completion() if lack is None else ending.failure(lack.code, lack.reason)
 
     def _run_from(self, start: Start, claim: Claim | None) -> Ending:
         notice = self._notices.next_end()
         if notice is not None:
             self._peers.publish(notice)
             react_to_notice(notice, drain=self._spec.drain, log=self._log)
-            return ending.announced(notice)
+            return ending.from_notice(notice)
         watch = CheckpointWatch(
             self._scratch.checkpoints,
             layouts=self._layouts.only(start.layout) if start.newest is None else self._layouts.of(start.newest),
@@ -283,13 +283,13 @@ class Session:
             lead=None if self._place.part == 0 else self._layout_of_the_first,
             alone=self._place.parts == 1,
         )
-        metrics = self._metrics()
+        metrics, own_watch = self._metrics(), self._own_watch()
         pace = self._pace(metrics)
-        own_watch = self._own_watch()
         try:
             command = self._start_command(self._spec.command, start)
         except OSError as error:
-            return self._publish_failure(ending.failed(start_failure_code(error), f"cannot start the command: {error}"))
+            code = start_failure_code(error)
+            return self._publish_failure(ending.failure(code, f"cannot start the command: {error}"))
         tagging = self._tagging(claim, start)
         rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
         services = AttemptServices(
@@ -515,16 +515,16 @@ class Session:
         end = ending.command_ending(outcome)
         if outcome.notice is None:
             self._publish_failure(end)
-        lacking = self._deliver_last(outcome, services, completed=end == ending.completed())
+        lacking = self._deliver_last(outcome, services, completed=end == ending.completion())
         # A lost node took its part of the last checkpoint with it.
-        undone = lacking is not None if end == ending.completed() else end.is_failure and not outcome.hung
+        undone = lacking is not None if end == ending.completion() else end.is_failure and not outcome.hung
         if undone and (lost := self._peers.lost_nodes()):
-            return ending.lost(lost)
+            return ending.node_loss(lost)
         late = self._notices.next_end()
         if late is not None and (late.source == TAKEN_OVER or (end.is_failure and not outcome.hung and late.saves)):
-            return ending.announced(late)  # why the command ended was heard only now
-        if end == ending.completed() and lacking:
-            return ending.failed(lacking.code, f"the command completed, but {lacking.reason}")
+            return ending.from_notice(late)  # why the command ended was heard only now
+        if end == ending.completion() and lacking:
+            return ending.failure(lacking.code, f"the command completed, but {lacking.reason}")
         return end
 
     def _deliver_last(self, outcome: Outcome, services: AttemptServices, *, completed: bool) -> Lack | None:

@@ -68,7 +68,7 @@ class Steps:
             try:
                 end = self._step(step_name, step, wait=when == BEFORE)
             except StoreError as error:
-                return ending.failed(
+                return ending.failure(
                     exits.STORE_FAILED, f"run.{when}[{number}]: cannot store its progress mark: {error}"
                 )
             if end is not None:
@@ -88,14 +88,14 @@ class Steps:
         try:
             command = self._services.start(step.command)
         except OSError as error:
-            return ending.failed(start_failure_code(error), f"cannot start {step_name}: {error}")
+            return ending.failure(start_failure_code(error), f"cannot start {step_name}: {error}")
         notice = self._follow_command(command)
         code = exits.exit_code_of(command.returncode or 0)
         self._services.log.append("step-ended", step=step_name, code=code, seconds=round(time.monotonic() - begun, 1))
         if notice is not None:
-            return ending.announced(notice)
+            return ending.from_notice(notice)
         if code != exits.COMPLETED:
-            return ending.failed(code, f"{step_name} ended with {code}")
+            return ending.failure(code, f"{step_name} ended with {code}")
         self.mark(step_name)
         return None
 
@@ -120,4 +120,4 @@ class Steps:
                     return None
             notice = next_notice(self._services, _POLL_S)
             if notice is not None:
-                return ending.announced(notice)
+                return ending.from_notice(notice)

@@ -137,7 +137,7 @@ def meter(
         mfu=mfu,
         left_h=remaining,
         hours=hours,
-        usd=None if cost is None else (cost.spent(hours) + types_usd).quantize(CENT),
+        usd=None if cost is None else (cost.usd_so_far(hours) + types_usd).quantize(CENT),
         forecast=None if cost is None or remaining is None else _forecast(cost, hours, remaining, more),
         interruptions=interruptions,
         next_checkpoint_s=until,
@@ -157,7 +157,7 @@ def _rate(points: Sequence[Point]) -> float | None:
 def _forecast(cost: RunCost, hours: float, remaining: Range, more: Callable[[float], Decimal]) -> UsdRange:
     """Dollars at the end, from the hours so far and the remaining hours; `more` is what the types cost more."""
     low, mid, high = (
-        (cost.paid(hours + left_h) + more(left_h)).quantize(CENT)
+        (cost.paid_usd(hours + left_h) + more(left_h)).quantize(CENT)
         for left_h in (remaining.low, remaining.mid, remaining.high)
     )
     return UsdRange(low=low, mid=mid, high=high)

@@ -267,10 +267,10 @@ class Report:
         if self.cost is not None:
             hours, over = self.actual_hours, not self.running_h
             more = usd_of_types(self.attempts, self.cost.usd_per_hour, self.rates, self.running_h, over=over)
-            return more + (self.cost.used(hours) if over else self.cost.spent(hours))
+            return more + (self.cost.used_usd(hours) if over else self.cost.usd_so_far(hours))
         return None if self.usd_per_hour is None else Decimal(0)
 
     @property
     def usd_unused(self) -> Decimal:
         """The part of a prepaid fee that the run leaves to other runs of the same reservation."""
-        return Decimal(0) if self.cost is None else self.cost.unused(self.actual_hours)
+        return Decimal(0) if self.cost is None else self.cost.unused_usd(self.actual_hours)

@@ -60,11 +60,11 @@ class RunCost:
         more = self.rates.beside_usd_per_hour * (_exact(hours) - _exact(self.hours))
         return max(Decimal(0), self.usd - instances + more)
 
-    def used(self, hours: float) -> Decimal:
+    def used_usd(self, hours: float) -> Decimal:
         """The cost that a run of so many job hours bears: its hours' share of a prepaid fee, and the other lines."""
         return (self._instance_usd(hours) + self.other_usd(hours)).quantize(PLACES)
 
-    def spent(self, hours: float) -> Decimal:
+    def usd_so_far(self, hours: float) -> Decimal:
         """The cost so far of a job that still runs: its start-up, and all hourly lines until now.
 
         `used` also includes the idle tail, and the lines that are due at the end, such as storage.
@@ -72,16 +72,16 @@ class RunCost:
         begun = hours + self.rates.start_h
         instances = self._instance_usd(hours if self.rates.prepaid_usd is not None else begun)
         spent = instances + self.rates.beside_usd_per_hour * _exact(begun)
-        return min(spent, self.used(hours)).quantize(PLACES)
+        return min(spent, self.used_usd(hours)).quantize(PLACES)
 
-    def unused(self, hours: float) -> Decimal:
+    def unused_usd(self, hours: float) -> Decimal:
         """The part of a prepaid fee that such a run leaves unused."""
         fee = self.rates.prepaid_usd
         return Decimal(0) if fee is None else max(Decimal(0), fee - self._instance_usd(hours)).quantize(PLACES)
 
-    def paid(self, hours: float) -> Decimal:
+    def paid_usd(self, hours: float) -> Decimal:
         """The cost of such a run if no other run uses the rest of a prepaid fee; at the quoted hours, the quote."""
-        return self.used(hours) + self.unused(hours)
+        return self.used_usd(hours) + self.unused_usd(hours)
 
     @property
     def an_hour_more(self) -> Decimal:

@@ -18,7 +18,7 @@ class EgressChoice(Protocol):
         """The ways that work for the job on a target."""
         ...
 
-    def chosen(self, kind: TargetKind, option: PurchaseOption) -> Egress | None:
+    def choose(self, kind: TargetKind, option: PurchaseOption) -> Egress | None:
         """The plan's way, or the cheapest one; None if Slipway creates no network."""
         ...
 
@@ -30,7 +30,7 @@ class EgressChoice(Protocol):
         """Dollars of the nodes while they wait for what they fetch by a way."""
         ...
 
-    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "EgressChoice":
+    def with_choice(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "EgressChoice":
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         ...
 
@@ -82,10 +82,10 @@ class Work:
 
     def egress(self, place: Place) -> Egress | None:
         """How the nodes of a place reach the internet; None if Slipway creates no network for them."""
-        return None if self.egress_choice is None else self.egress_choice.chosen(place.target, place.option)
+        return None if self.egress_choice is None else self.egress_choice.choose(place.target, place.option)
 
     def fetch_hours(self, place: Place) -> Range | None:
         """The time for what the nodes of a place fetch; None if there is none, or if it is in the measured start-up."""
         if self.boot is not None or self.egress_choice is None:
             return None
-        return self.egress_choice.fetch_hours(self.egress_choice.chosen(place.target, place.option), place.target)
+        return self.egress_choice.fetch_hours(self.egress_choice.choose(place.target, place.option), place.target)

@@ -145,7 +145,7 @@ class NodesEgress:
         """The ways that work for the job on a target."""
         return self._all.able(kind, self._facts, self._nodes)[0]
 
-    def chosen(self, kind: TargetKind, option: PurchaseOption) -> Egress | None:
+    def choose(self, kind: TargetKind, option: PurchaseOption) -> Egress | None:
         """The plan's way, or the cheapest one; None if Slipway creates no network."""
         key = (kind, option is PurchaseOption.SPOT)
         if key not in self._chosen:
@@ -156,10 +156,10 @@ class NodesEgress:
     def mode(self, kind: TargetKind, option: PurchaseOption) -> NatMode | None:
         """The value of `network.nat` that a plan needs for the chosen way; None if it has that way without one."""
         _, planned = self._all.able(kind, self._facts, self._nodes)
-        chosen = self.chosen(kind, option)
+        chosen = self.choose(kind, option)
         return None if chosen is None or chosen is planned else MODES[chosen]
 
-    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "NodesEgress":
+    def with_choice(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "NodesEgress":
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         able, planned = self._all.able(kind, self._facts, self._nodes)
         ways = NodesEgress(self._all, self._facts, self._nodes, self._hours)

@@ -235,10 +235,10 @@ def _stopping_charge(
         tail_h=tail,
         tail=learned,
     )
-    return committed(cost, place, request)
+    return with_commitment(cost, place, request)
 
 
-def committed(used: Charge, place: Place, request: PlanRequest) -> Charge:
+def with_commitment(used: Charge, place: Place, request: PlanRequest) -> Charge:
     """The charge of hourly billed nodes with the run's share of a new commitment, if that is more than they use."""
     share_h = committed_hours(place, request, used.billed_hours)
     if share_h <= used.billed_hours:

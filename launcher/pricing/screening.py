@@ -14,7 +14,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize, LowestPrices
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import Charge, boot_hours, charge, committed, committed_hours, least_hours
+from launcher.pricing.compute import Charge, boot_hours, charge, committed_hours, least_hours, with_commitment
 from launcher.pricing.context import PricingContext
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
@@ -383,7 +383,7 @@ class _Screen:
         known = self._charges[key]
         if known is None or option not in COMMITTED:
             return known
-        return committed(known, group.place(location, nodes, term), context.request)
+        return with_commitment(known, group.place(location, nodes, term), context.request)
 
     def _nearest(self, group: CandidateGroup, rates: Rates) -> float:
         """The least dollars to bring the training data to one of the places."""

@@ -180,7 +180,7 @@ def chosen_before(place: Place, work: Work, context: PricingContext, digest: str
     """The work of the plan whose digest begins so: with the way to the internet that it has; None if it has none."""
     works = [work]
     if work.egress_choice is not None and len(work.egress_choice.able(place.target)) > 1:
-        options = (work.egress_choice.decided(place.target, place.option, nat) for nat in (None, *NatMode))
+        options = (work.egress_choice.with_choice(place.target, place.option, nat) for nat in (None, *NatMode))
         works += [replace(work, egress_choice=choice) for choice in options]
     return next((each for each in works if plan_of(place, each, context).digest.startswith(digest)), None)
 

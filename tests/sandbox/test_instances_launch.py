@@ -317,7 +317,7 @@ class TestEndings:
         quoted = stored_quote(run)
         assert dict(quoted.rates.type_usd_per_hour) == {"g5.xlarge": Decimal("1.006"), "g6.xlarge": Decimal("0.8048")}
         assert report.usd_at_quoted_rate == pytest.approx(Decimal("0.8048") * Decimal(report.actual_hours), abs=0.0001)
-        assert report.usd_used < quoted.cost.used(report.actual_hours)
+        assert report.usd_used < quoted.cost.used_usd(report.actual_hours)
         entry = entry_of("other", run)
         assert (entry.places, entry.other_types) == ((f"g6.xlarge {zone}",), ("g6.xlarge",))
         assert entry.usd_used == report.usd_used

@@ -122,7 +122,7 @@ def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
 def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
     """How retention inspects a step that an earlier attempt wrote; `withdrawn`: manifests that a user withdrew."""
 
-    def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
+    def inspect_step(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         aside = [key for key in manifests.commit_keys(step, sizes) if key in withdrawn]
         running = {key: size for key, size in sizes.items() if key not in aside}
         readable = [retained_form(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
@@ -130,7 +130,7 @@ def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
         later = (_later_commit(store, key, step) for key in keys)
         return [*readable, *filter(None, later), *(_withdrawn(store, key, step) for key in aside)]
 
-    return stored
+    return inspect_step
 
 
 def _withdrawn(store: Store, key: str, step: int) -> RetainedCheckpoint:

@@ -122,11 +122,11 @@ def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
     """How retention inspects a step of an earlier attempt, whether a trainer or an agent wrote it."""
     by_agents = commit.inspect(store, withdrawn=withdrawn)
 
-    def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
+    def inspect_step(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         checkpoint, _ = complete_dcp(store, step, folder, sizes)
         return [*([] if checkpoint is None else [retained_of(checkpoint)]), *by_agents(step, folder, sizes)]
 
-    return stored
+    return inspect_step
 
 
 def retained_of(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:

@@ -137,7 +137,7 @@ class Scratch:
                 self._kept_of_others += unsent
                 shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
                 shutil.rmtree(folder / COPIES_NAME, ignore_errors=True)
-                _put_away(folder, _stored(folder), unsent, run=str(_owner(folder).get("run", "")))
+                _put_away(folder, _read_stored(folder), unsent, run=str(_owner(folder).get("run", "")))
             self.make_room(shutil.disk_usage(self.root).total // _UNKNOWN_SHARE)
             self._reserve.fill()
         except OSError as error:
@@ -324,7 +324,7 @@ class Scratch:
             self._make_first_room_in(folder)
 
     def _make_first_room_in(self, folder: Path) -> None:
-        stored, run = _stored(folder), str(_owner(folder).get("run", ""))
+        stored, run = _read_stored(folder), str(_owner(folder).get("run", ""))
         only_copies = _paths(UnsentRecord(folder, self._reserve).unsent_checkpoints())
         paths = [path for name in (PREVIOUS_NAME, CHECKPOINTS_NAME) for path in entries(folder / name)]
         removable = leftovers((path for path in paths if not _covers(path, only_copies)), run=run)
@@ -347,7 +347,7 @@ class Scratch:
         self.checkpoints.mkdir(exist_ok=True)
         shutil.rmtree(self.read_back, ignore_errors=True)
         shutil.rmtree(self.copies, ignore_errors=True)
-        self._stored = _stored(self.root)
+        self._stored = _read_stored(self.root)
         self._unsent.rename_foreign(uri=self._uri)
         if owner.get("run") != self._run:
             # Move what another run left to `aside`, but for the only copies, which this run may go on from
@@ -478,7 +478,7 @@ class Stored:
         return step is not None and self.step is not None and step <= self.step
 
 
-def _stored(root: Path) -> Stored:
+def _read_stored(root: Path) -> Stored:
     try:
         stored = safe_json.load(root / _STORED_NAME)
         return Stored(uri=str(stored["uri"]), step=int(stored["step"]), layout=str(stored.get("layout", "")))

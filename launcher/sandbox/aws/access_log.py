@@ -51,14 +51,14 @@ class AccessLog:
         """Answer, and log the request before the last part of the answer is sent."""
         status = 0
 
-        def started(line: str, headers: list[tuple[str, str]], *others: Any) -> Any:
+        def start(line: str, headers: list[tuple[str, str]], *others: Any) -> Any:
             nonlocal status
             status = int(line.split(" ", 1)[0])
             return start_response(line, headers, *others)
 
         size = 0
         last = b""
-        inner = self._inner(environ, started)
+        inner = self._inner(environ, start)
         try:
             for part in inner:
                 yield last

@@ -35,7 +35,7 @@ def boots(ec2: EmulatedEc2, instance_id: str, request: Mapping[str, Any]) -> boo
         boot_scripts.write_devices(root / "machine", facts, (), scratch="/opt/dlami/nvme")
         for script in stages.get("nodeBootstrapped", ()):
             path = root / "scripts" / str(script["name"])
-            boot_scripts.write_file(path, _stored(ec2, script["scriptSource"]["scriptLocation"]))
+            boot_scripts.write_file(path, _stored_bytes(ec2, script["scriptSource"]["scriptLocation"]))
             if boot_scripts.DRY_RUN not in path.read_bytes():
                 continue
             done = boot_scripts.run(path, script.get("arguments", ()), root, instance_id, ec2.address(instance_id))
@@ -45,7 +45,7 @@ def boots(ec2: EmulatedEc2, instance_id: str, request: Mapping[str, Any]) -> boo
     return True
 
 
-def _stored(ec2: EmulatedEc2, uri: str) -> bytes:
+def _stored_bytes(ec2: EmulatedEc2, uri: str) -> bytes:
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     stored = backend_of(ec2.account_id, ec2.region).get_object(bucket, key) if ec2.has_object(bucket, key) else None
     return b"" if stored is None else bytes(stored.value)

@@ -28,7 +28,7 @@ PLAIN = (*PATTERNS, "StringEquals", "StringEqualsIgnoreCase", "Bool")
 Context = Mapping[str, Sequence[str]]
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -45,14 +45,14 @@ def _names(statement: Mapping[str, Any], key: str, value: str) -> bool:
 
 def _lower(key: str, patterns: Any) -> list[str]:
     """Patterns of actions in lower case: IAM ignores the case of actions only."""
-    return [pattern.lower() if key == "Action" else pattern for pattern in _listed(patterns)]
+    return [pattern.lower() if key == "Action" else pattern for pattern in _as_list(patterns)]
 
 
 def _tests(statement: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
     """Operator, key and values of every condition of a statement."""
     for operator, keys in statement.get("Condition", {}).items():
         for key, expected in keys.items():
-            yield operator, key.lower(), [str(value) for value in _listed(expected)]
+            yield operator, key.lower(), [str(value) for value in _as_list(expected)]
 
 
 def _holds(operator: str, given: Sequence[str] | None, expected: Sequence[str]) -> bool:
@@ -84,7 +84,7 @@ def decide(
     """IAM's decision by some policies, and the condition keys that the context lacks for it."""
     effects, missing = set(), set()
     for document in documents:
-        for statement in _listed(document["Statement"]):
+        for statement in _as_list(document["Statement"]):
             if not _names(statement, "Action", action.lower()) or not _names(statement, "Resource", resource):
                 continue
             tests = list(_tests(statement))
@@ -129,16 +129,16 @@ def _policies(backend: Any, arn: str) -> tuple[list[dict[str, Any]], dict[str, A
 
 
 def _results(response: Any) -> Iterator[dict[str, Any]]:
-    def given(name: str) -> Any:
+    def parameter(name: str) -> Any:
         return response._get_param(name)  # noqa: SLF001  the way moto's own responses read
 
-    documents, limit = _policies(response.backend, given("PolicySourceArn"))
+    documents, limit = _policies(response.backend, parameter("PolicySourceArn"))
     context = {
         entry["ContextKeyName"].lower(): [str(value) for value in entry["ContextKeyValues"]]
-        for entry in given("ContextEntries") or ()
+        for entry in parameter("ContextEntries") or ()
     }
-    named = given("ResourceArns") or ["*"]
-    for action in given("ActionNames"):
+    named = parameter("ResourceArns") or ["*"]
+    for action in parameter("ActionNames"):
         for resource in named:
             decision, missing = decide(documents, action, resource, context)
             result: dict[str, Any] = {"EvalActionName": action, "EvalResourceName": resource, "MatchedStatements": []}

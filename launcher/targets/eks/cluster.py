@@ -86,7 +86,7 @@ class EksCluster(PodCluster):
         """Let the jobs' node group start its nodes again."""
         return node_groups.start(session, cluster, WORKERS)
 
-    def unreached(self, plan: Plan, outputs: Outputs) -> str:
+    def reach_hint(self, plan: Plan, outputs: Outputs) -> str:
         """The addresses from which the API answers: the plan's ranges, or only its network, with the tunnel to it."""
         if plan.request.network.api_cidrs:
             ranges = ", ".join(plan.request.network.api_cidrs)

@@ -169,7 +169,7 @@ class DeployedCluster(DeployedStacks):
         """The number of nodes that end when the fleet is stopped; None if it is stopped, or there is none."""
         return None
 
-    def unreached(self, plan: Plan, outputs: Outputs) -> str:
+    def reach_hint(self, plan: Plan, outputs: Outputs) -> str:
         """How to reach what accepts its jobs if this computer gets no answer; a head node reports it itself."""
         return ""
 

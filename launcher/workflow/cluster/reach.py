@@ -100,7 +100,7 @@ def refuse_unless_answered(
                 if remaining:
                     wait(ASK_AGAIN_S)
                     continue
-                hint = problem.hint if isinstance(problem, RefusedError) else deployed.unreached(plan, outputs)
+                hint = problem.hint if isinstance(problem, RefusedError) else deployed.reach_hint(plan, outputs)
                 message = f"{problem.message}; no node was started, and nothing was submitted"
                 after = f"fix it and launch again, or slipway down {plan.cluster_name}"
                 raise ImpossibleError(message, hint=f"{hint}; {after}") from problem

@@ -71,7 +71,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             show_deployment(deployment, description, options)
             return {}
         deployment = deployment.with_image()
-        approval = stack.enter_context(deployment.agreed(deployment.difference(), plan_lines(quoted.plan)))
+        approval = stack.enter_context(deployment.approval(deployment.difference(), plan_lines(quoted.plan)))
         if not ends:
             cost_notice = report_running_costs(
                 quoted.plan, context.environment, priced.catalog, notify, sandbox=options.sandbox

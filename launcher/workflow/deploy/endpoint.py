@@ -165,7 +165,7 @@ def _deploy(
     context = account.context
     deployment = Deployment.synthesise(log.folder, quoted, bundle, context)
     session = deployment.session
-    stack.enter_context(deployment.agreed(difference_of(deployment.assembly, session), endpoint_lines(served)))
+    stack.enter_context(deployment.approval(difference_of(deployment.assembly, session), endpoint_lines(served)))
     try:
         try:
             outputs = deployment.deploy()

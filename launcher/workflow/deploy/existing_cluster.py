@@ -44,7 +44,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
         notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
         return _read_back(folder, context, deployment.verify_resources(deployed_now=False))
-    with deployment.agreed(difference, plan_lines(plan)) as approval:
+    with deployment.approval(difference, plan_lines(plan)) as approval:
         return deployment.bring_up(approval)
 
 

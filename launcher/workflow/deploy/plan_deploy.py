@@ -33,7 +33,7 @@ def deploy_plan(
         SlipwayError: the deployment was refused, or a step failed.
     """
 
-    def quoted(how: PriceOptions, pick: str | None) -> Picked:
+    def quote(how: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
             return gated_quote(path, now, how, selection=pick, say=person.say, deployed=deployed)
         return fresh_quote(
@@ -44,10 +44,10 @@ def deploy_plan(
     # A saved plan is carried out as it is.
     deployed = partial(deployed_parts, options) if saved is None else nothing_deployed
     if saved is None:
-        picked = quoted(price_options, selection)
+        picked = quote(price_options, selection)
     else:
         every_zone = replace(price_options, everything=True)
-        picked = quoted_as_saved(saved, lambda digest: quoted(every_zone, digest), options.environment)
+        picked = quoted_as_saved(saved, lambda digest: quote(every_zone, digest), options.environment)
     plan = picked.quoted.plan
     where = "the sandbox" if options.sandbox else f"AWS, {plan.place.region}"
     question = f"deploy {plan.cluster_name} to {where}"

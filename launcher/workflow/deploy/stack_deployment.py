@@ -102,7 +102,7 @@ class Deployment:
         """What the assembly changes in the account."""
         return difference_of(self.assembly, self.session, self.plan.place.target)
 
-    def agreed(
+    def approval(
         self, difference: Difference, description: Iterable[str]
     ) -> AbstractContextManager[AbstractContextManager[None]]:
         """Show a difference and have it approved; the block deploys (`difference.agreed`)."""

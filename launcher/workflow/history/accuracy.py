@@ -55,7 +55,7 @@ def _run(entry: LedgerEntry, hours: float, folder: RunFolder) -> RunAccuracy:
         quoted_hours=quote.hours,
         hours=hours,
         quoted_usd=entry.quoted_usd,
-        usd=entry.billed_usd if entry.billed_usd is not None else cost.paid(hours) if cost else None,
+        usd=entry.billed_usd if entry.billed_usd is not None else cost.paid_usd(hours) if cost else None,
         rate_billed=rate,
         quantity_billed=quantity,
     )

@@ -91,7 +91,7 @@ def _usd_of_hours(cost: RunCost, ran: Sequence[Attempt], hours: float) -> Decima
     """The cost of a run's hours; each attempt at the rate of its own types."""
     if not hours:
         return Decimal(0)
-    return cost.used(hours) + usd_of_types(ran, cost.usd_per_hour, cost.rates, over=True)
+    return cost.used_usd(hours) + usd_of_types(ran, cost.usd_per_hour, cost.rates, over=True)
 
 
 def _trained_totals(path: Path) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Side:
     @property
     def bases(self) -> set[str]:
         """The files that plans extend: one that is not whole is no plan."""
-        return {base for name, text in self.texts.items() for base in _extended(name, text)}
+        return {base for name, text in self.texts.items() for base in _bases(name, text)}
 
 
 @record
@@ -133,17 +133,17 @@ def _request(side: Side, name: str) -> PlanRequest | None:
     return None if text is None else plan_file.loads(text, name=name, file=side.files[name])
 
 
-def _extended(name: str, text: str) -> Iterator[str]:
+def _bases(name: str, text: str) -> Iterator[str]:
     """The files that a text extends, named as the text itself is."""
     return (posixpath.normpath(posixpath.join(posixpath.dirname(name), base)) for base in EXTENDED.findall(text))
 
 
 def _plans(texts: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The texts that are plans: those with the key of one, and those that extend a plan, also one outside `folder`."""
-    outside = {base for name, text in texts.items() for base in _extended(name, text)} - {*texts}
+    outside = {base for name, text in texts.items() for base in _bases(name, text)} - {*texts}
     every = {**{base: _plain_text(folder / base) for base in outside}, **texts}
     plans = {name for name, text in every.items() if IS_PLAN.search(text)}
-    while more := {name for name, text in every.items() if name not in plans and {*_extended(name, text)} & plans}:
+    while more := {name for name, text in every.items() if name not in plans and {*_bases(name, text)} & plans}:
         plans |= more
     return {name: text for name, text in texts.items() if name in plans}
 

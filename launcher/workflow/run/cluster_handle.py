@@ -48,7 +48,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, account: Ac
         name=done.cluster_name,
         outputs=done.training,
         verification=done.verification,
-        unreached=cluster_of(plan).unreached(plan, done.training),
+        unreached=cluster_of(plan).reach_hint(plan, done.training),
     )
 
 

@@ -198,9 +198,9 @@ def launch_plan(
     log = _LaunchSequence(path=path, clock=clock, options=options, person=person, deployed=deployed)
     every_zone = replace(price_options, everything=True)
     if saved is None:
-        first = log.quoted(price_options, selection)
+        first = log.quote(price_options, selection)
     else:
-        first = quoted_as_saved(saved, lambda digest: log.quoted(every_zone, digest), options.environment)
+        first = quoted_as_saved(saved, lambda digest: log.quote(every_zone, digest), options.environment)
     serves = first.priced.request.workload.serve is not None
     if serves and options.interrupt_after_s is not None:
         message = "--interrupt-after interrupts a job, and a serving plan has none"
@@ -225,7 +225,7 @@ def launch_plan(
     return Fallback(
         options=how,
         candidates=lambda: price(path, clock(), every_zone),
-        requote=lambda digest: log.quoted(every_zone, digest),
+        requote=lambda digest: log.quote(every_zone, digest),
         options_for=log.options_for,
         obstacle=partial(update_obstacle, base=path.resolve().parent, environment=how.environment),
     ).launch(first)
@@ -241,7 +241,7 @@ class _LaunchSequence:
     person: Person
     deployed: Deployed
 
-    def quoted(self, how: PriceOptions, pick: str | None) -> Picked:
+    def quote(self, how: PriceOptions, pick: str | None) -> Picked:
         say, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
             return gated_quote(self.path, self.clock(), how, selection=pick, say=say, deployed=self.deployed)

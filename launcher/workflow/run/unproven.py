@@ -26,7 +26,7 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
             findings = [error(finding.code, finding.path, finding.message, fresh) for finding in findings]
         else:
             lost = f"its work since step {resumed:,}" if resumed else "all its work"
-            findings += _unstored(report.name, lost, report.stored.troubles)
+            findings += _checkpoint_findings(report.name, lost, report.stored.troubles)
     if not findings:
         return
     if options.sandbox:
@@ -36,7 +36,7 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
         options.notify(f"warning: {finding.message}")
 
 
-def _unstored(name: str, lost: str, troubles: Sequence[str]) -> list[Finding]:
+def _checkpoint_findings(name: str, lost: str, troubles: Sequence[str]) -> list[Finding]:
     """That the job stored no checkpoint, and what its agent reported of the files that it found."""
     findings = [
         error("no-checkpoint", "checkpoint", f"the job stored no checkpoint: an interruption would lose {lost}")

@@ -49,7 +49,7 @@ def test_outcome_of_a_command_sets_event_exit_code_and_cause(expected, event, co
     ],
 )
 def test_error_of_the_agent_sets_event_and_exit_code(error, event, code):
-    got = ending.stopped(error)
+    got = ending.from_error(error)
     assert (got.event, got.exit_code, got.reason) == (event, code, "x")
 
 
@@ -58,9 +58,9 @@ def test_every_ending_notice_source_has_a_cause_word():
 
 
 def test_announced_end_names_the_node_and_the_source():
-    end = ending.announced(notice("spot", node="p5-3"))
+    end = ending.from_notice(notice("spot", node="p5-3"))
     assert (end.reason, end.notice) == ("x (p5-3)", "spot")
-    assert ending.announced(notice("pod-end")).notice == "pod-end"
+    assert ending.from_notice(notice("pod-end")).notice == "pod-end"
 
 
 def test_notice_sent_to_another_node_keeps_source_and_time_left():

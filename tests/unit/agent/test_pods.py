@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from launcher.agent.attempt_state import STATE_FILE, parse_attempt_state
-from launcher.agent.ending import announced
+from launcher.agent.ending import from_notice
 from launcher.agent.node.notices import SIGNALS, Notices
 from launcher.agent.node.placement import Placement
 from launcher.agent.rendezvous import Rendezvous, folder_of
@@ -181,7 +181,7 @@ def test_signal_is_notice_with_the_cause_of_the_end(number, grace_s, cancelled, 
         notices.listen()
         os.kill(os.getpid(), number)
         notice = notices.next(wait_s=1.0)
-        assert (notice.source, notice.left_s, announced(notice).ended_by) == expected
+        assert (notice.source, notice.left_s, from_notice(notice).ended_by) == expected
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

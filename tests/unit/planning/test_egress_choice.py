@@ -27,7 +27,7 @@ def way_of(catalog):
 
 @pytest.mark.parametrize("kind", [TargetKind.EC2, TargetKind.PARALLELCLUSTER, TargetKind.PCS])
 def test_single_card_nodes_take_public_addresses(way_of, kind):
-    assert way_of().chosen(kind, ON_DEMAND) is Egress.PUBLIC_ADDRESSES
+    assert way_of().choose(kind, ON_DEMAND) is Egress.PUBLIC_ADDRESSES
     assert way_of().mode(kind, ON_DEMAND) is None
 
 
@@ -39,13 +39,13 @@ def test_short_jobs_of_other_targets_take_nat_instance_and_long_ones_the_gateway
 
 def test_expensive_nodes_do_not_wait_behind_nat_instance(way_of):
     # Eight p5 wait 11 minutes longer behind an m6i.large: $80 against $7 for the gateway's data.
-    assert way_of("p5.48xlarge", 8).chosen(TargetKind.EKS, ON_DEMAND) is Egress.NAT_GATEWAY
-    assert way_of("trn1.32xlarge", 1).chosen(TargetKind.EKS, SPOT) is Egress.NAT_INSTANCE
+    assert way_of("p5.48xlarge", 8).choose(TargetKind.EKS, ON_DEMAND) is Egress.NAT_GATEWAY
+    assert way_of("trn1.32xlarge", 1).choose(TargetKind.EKS, SPOT) is Egress.NAT_INSTANCE
 
 
 @pytest.mark.parametrize("hours, taken", [(5.0, Egress.PUBLIC_ADDRESSES), (2000.0, Egress.NAT_GATEWAY)])
 def test_sixty_four_nodes_take_addresses_until_their_hours_cost_more_than_the_data(way_of, hours, taken):
-    assert way_of("g6e.16xlarge", 64, hours).chosen(TargetKind.PARALLELCLUSTER, ON_DEMAND) is taken
+    assert way_of("g6e.16xlarge", 64, hours).choose(TargetKind.PARALLELCLUSTER, ON_DEMAND) is taken
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_sixty_four_nodes_take_addresses_until_their_hours_cost_more_than_the_da
 )
 def test_job_whose_inputs_are_in_s3_takes_endpoints_without_public_addresses(way_of, instance_type, nodes, network):
     way = way_of(instance_type, nodes, network=network, run=FROM_S3)
-    assert way.chosen(TargetKind.EC2, ON_DEMAND) is Egress.ENDPOINTS
+    assert way.choose(TargetKind.EC2, ON_DEMAND) is Egress.ENDPOINTS
     assert way.mode(TargetKind.EC2, ON_DEMAND) is NatMode.NONE
 
 
@@ -73,7 +73,7 @@ def test_job_whose_inputs_are_in_s3_takes_endpoints_without_public_addresses(way
 def test_job_that_may_need_the_internet_keeps_a_nat(way_of, run):
     way = way_of(network={"private": True}, run=run)
     assert Egress.ENDPOINTS not in way.able(TargetKind.EC2)
-    assert way.chosen(TargetKind.EC2, ON_DEMAND) is Egress.NAT_INSTANCE
+    assert way.choose(TargetKind.EC2, ON_DEMAND) is Egress.NAT_INSTANCE
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_job_that_may_need_the_internet_keeps_a_nat(way_of, run):
 )
 def test_plan_shared_network_or_cluster_without_job_decides_alone(way_of, keys, taken):
     way = way_of(**keys)
-    assert (way.able(TargetKind.EKS), way.chosen(TargetKind.EKS, ON_DEMAND)) == ((taken,), taken)
+    assert (way.able(TargetKind.EKS), way.choose(TargetKind.EKS, ON_DEMAND)) == ((taken,), taken)
 
 
 CLOSED = {"nat": "none", "private": True}
@@ -96,7 +96,7 @@ CLOSED = {"nat": "none", "private": True}
 @pytest.mark.parametrize("run", [{}, FROM_S3, {"image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/team:1"}])
 def test_closed_training_job_has_endpoints_of_its_logs_and_metrics(way_of, run):
     way = way_of(network=CLOSED, run=run)
-    assert way.chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is Egress.ENDPOINTS
+    assert way.choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is Egress.ENDPOINTS
     request = request_of(
         {"slipway": 1, "name": "n", "workload": {"train": {"hours": 1}}, "network": CLOSED, "run": run}
     )
@@ -116,10 +116,10 @@ def test_closed_training_job_has_endpoints_of_its_secrets_and_the_plan(way_of):
     "keys", [{}, {"nat": "none"}, {"private": True}, {"nat": "gateway"}, {"nat": "instance", "private": True}]
 )
 def test_training_job_without_a_closed_network_stays_in_the_services_own(way_of, keys):
-    assert way_of(network=keys).chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
+    assert way_of(network=keys).choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
 
 
 def test_training_job_in_service_network_has_no_egress(way_of):
     way = way_of()
-    assert (way.able(TargetKind.SAGEMAKER_TRAINING), way.chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND)) == ((), None)
+    assert (way.able(TargetKind.SAGEMAKER_TRAINING), way.choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND)) == ((), None)
     assert way.mode(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None

@@ -73,7 +73,7 @@ def test_running_report_excludes_idle_tail_and_storage() -> None:
     report = replace(REPORT, status=RunStatus.RUNNING, rates=rates, running_h=0.5)
     text = " ".join(" ".join(page(report, 80)).split())
     assert report.usd_used == (REPORT.usd_per_hour + 1) * Decimal("2.6")
-    assert report.usd_used < report.cost.used(2.5)
+    assert report.usd_used < report.cost.used_usd(2.5)
     assert "2.5 h so far" in text
     assert "idle tail and storage are still to come" in text
 

@@ -29,7 +29,7 @@ def test_stored_quote_has_amounts_and_ranges(quoted_run):
 
 def test_stored_quote_of_an_earlier_version_has_a_cost_without_rates(quoted_run):
     assert "rates" not in QUOTE
-    assert stored_quote(quoted_run()).cost.paid(5.0) == Decimal(220)
+    assert stored_quote(quoted_run()).cost.paid_usd(5.0) == Decimal(220)
 
 
 @pytest.mark.parametrize(

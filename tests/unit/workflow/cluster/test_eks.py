@@ -76,7 +76,7 @@ def test_job_connects_to_eks_api_as_access_role():
     "cidrs,message", [([], "AWS-StartPortForwardingSessionToRemoteHost"), (["52.94.76.0/24"], "52.")]
 )
 def test_unreachable_eks_api_has_tunnel_or_range_hint(cidrs, message):
-    assert message in EksCluster().unreached(plan(network={"api_cidrs": cidrs}), OUTPUTS)
+    assert message in EksCluster().reach_hint(plan(network={"api_cidrs": cidrs}), OUTPUTS)
 
 
 @pytest.mark.parametrize("cidrs,tunnel", [([], True), (["52.94.76.0/24"], False)])

@@ -120,7 +120,7 @@ def test_dollars_so_far_exclude_future_costs(metered_run):
     assert later.usd - reading.usd == 41
     assert reading.forecast is None or reading.forecast.low > reading.usd
     ended = RunCost(usd=Decimal(220), hours=5.0, usd_per_hour=Decimal(40), rates=RunRates(start_h=0.25))
-    assert ended.spent(5.0) == Decimal(210) < ended.used(5.0) == Decimal(220)
+    assert ended.usd_so_far(5.0) == Decimal(210) < ended.used_usd(5.0) == Decimal(220)
 
 
 def test_attempts_on_other_types_count_at_their_own_rate(metered_run):
