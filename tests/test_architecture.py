@@ -48,6 +48,7 @@ SHARED_BY_AGENT = {
     f"launcher.agent.{module}"
     for module in (
         "attempt_state",
+        "checkpoint_keys",
         "command_line",
         "dcp_metadata",
         "errors",

@@ -1,15 +1,5 @@
 """The manifest of a checkpoint, which makes a set of objects complete. Standard library only; both sides read it.
 
-Below the checkpoint URI:
-
-    step-120/manifest.json                  the commit, one PUT after everything else: without it no checkpoint exists
-    step-120/<session>/manifest.json        the commit of a later attempt for a step that has another commit
-    step-120/<session>/part-0.json          the files that node 0 uploaded (jobs on several nodes only)
-    step-120/<session>/<part>-<token>/...   the files; a session is one attempt of the job, a token one try of a node
-
-No key except `part-k.json` is ever written twice, so two agents on one prefix cannot mix their files; for each
-`manifest.json` the bucket's policy enforces this. If a step has two commits, the later complete one counts.
-
 Many small files are stored in packs, objects below `<part>-<token>-packs/` (`checkpoint.packs`). The manifest then has
 schema 2 and gives the offset of each file in its pack.
 
@@ -28,6 +18,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
 
 from launcher.agent import safe_json
+from launcher.agent.checkpoint_keys import step_of_folder, step_of_key
 from launcher.agent.errors import LaterManifestError, ManifestError
 from launcher.agent.manifest_tree import (
     MAX_HOPS,
@@ -54,7 +45,6 @@ What needs none of these is written with the earlier schemas, for earlier agents
 """
 SCHEMA_WITH_COUNT = "slipway.checkpoint/6"
 """Schema of a manifest whose step is a count of saves (`counted`), because nothing tells the trainer's step."""
-COMMIT_NAME = "manifest.json"
 HERE = "."
 """The folder of a manifest whose files are in the trainer's checkpoint folder itself."""
 SUPERSEDED_KEY, SUPERSEDED_SCHEMA = "superseded.json", "slipway.superseded/1"
@@ -72,8 +62,6 @@ _SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET, SCHE
 _TREE_KEYS = ("mains", "others", "links", "folders")
 _SCHEMA = re.compile(r"slipway\.checkpoint/(\d{1,9})")
 _NAMED_KEY = re.compile(r'"((?:step|checkpoint)-\d{1,18}/[^"\\]*)"')
-_FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
-_STEP_KEY = re.compile(r"(?:step|checkpoint)-(\d{1,18})/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +200,7 @@ class Manifest:
 
     def reduce_to(self, name: str, has_part: Callable[[int], bool]) -> "Manifest":
         """The checkpoint with what lies at or below `name` alone, in the checkpoint folder, and of some parts alone."""
-        whole = self if self.folder == HERE else _move_paths(self, lambda path: f"{self.folder}/{path}")
+        whole = self if self.folder == HERE else self.move_paths(lambda path: f"{self.folder}/{path}")
 
         def is_in(path: str, part: int) -> bool:
             return has_part(part) and f"{path}/".startswith(f"{name}/")
@@ -223,6 +211,15 @@ class Manifest:
             files=tuple(file for file in whole.files if is_in(file.path, file.part)),
             links=tuple(link for link in whole.links if is_in(link.path, link.part)),
             folders=tuple(folder for folder in whole.folders if f"{folder}/".startswith(f"{name}/")),
+        )
+
+    def move_paths(self, moved: Callable[[str], str]) -> "Manifest":
+        """The same objects with other paths."""
+        return replace(
+            self,
+            files=tuple(replace(file, path=moved(file.path)) for file in self.files),
+            links=tuple(replace(link, path=moved(link.path)) for link in self.links),
+            folders=tuple(moved(folder) for folder in self.folders),
         )
 
     def links_for(self, part: int) -> tuple[StoredLink, ...]:
@@ -292,221 +289,6 @@ def _entry(file: StoredFile) -> dict[str, str | int]:
 def unusable(reason: str) -> str:
     """The text that a node writes instead of its part if it has none; `parse` raises with the reason."""
     return json.dumps({"schema": SCHEMA, "unusable": reason}) + "\n"
-
-
-def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
-    """The commit over all parts of one checkpoint.
-
-    Raises:
-        ManifestError: the parts do not belong together or are incomplete.
-    """
-    ordered = sorted(parts, key=lambda manifest: -1 if manifest.part is None else manifest.part)
-    first = ordered[0]
-    identities = {(part.run, part.attempt, part.step, part.parts) for part in ordered}
-    if len(identities) != 1 or [part.part for part in ordered] != list(range(first.parts)):
-        raise ManifestError(f"the parts of step {first.step} belong to different checkpoints: {sorted(identities)}")
-    aligned = _resolve_links([_as_in(first, part) for part in ordered])
-    filled = {path for part in aligned for entry in part.entries for path in folders_above(entry.path)}
-    files = tuple(file for part in aligned for file in part.files)
-    links = tuple(link for part in aligned for link in part.links)
-    folders = {folder for part in aligned for folder in part.folders}
-    merged = Manifest(
-        run=first.run,
-        attempt=first.attempt,
-        step=first.step,
-        folder=first.folder,
-        part=None,
-        parts=first.parts,
-        files=files,
-        written_at=written_at,
-        seconds=max(part.seconds for part in ordered),
-        layout=first.layout,
-        unit=first.unit,
-        main=first.main,
-        mains=first.mains,
-        others=tuple(dict.fromkeys(name for part in aligned for name in part.others)) if first.main else (),
-        links=links,
-        # One node's empty folder may hold another node's files.
-        folders=tuple(sorted(folders - filled)),
-        counted=first.counted,
-    )
-    check_tree((file.path for file in files), merged.links, merged.folders)
-    return merged
-
-
-def _resolve_links(parts: list[Manifest]) -> list[Manifest]:
-    """The parts, with a link as what it leads to where another node has a file or folder at its place.
-
-    Raises:
-        ManifestError: a path is a file on one node and a folder on another.
-    """
-    for _ in range(MAX_HOPS):  # what a link to a folder leads to may take the place of another link
-        taken = {path for part in parts for path in (*(file.path for file in part.files), *_folders_of(part))}
-        if not any(link.path in taken for part in parts for link in part.links):
-            break
-        parts = [_without_links(part, {link.path for link in part.links} & taken) for part in parts]
-    files = {file.path: file.part for part in parts for file in part.files}
-    for part in parts:
-        for path in sorted(_folders_of(part) & files.keys()):
-            raise ManifestError(
-                f"{path!r} is a file on node {files[path]} and a folder on node {part.part}; all nodes must write the "
-                "same kind there"
-            )
-    return parts
-
-
-def _folders_of(part: Manifest) -> set[str]:
-    """The folders of a part, empty or not."""
-    below = (*(entry.path for entry in part.entries), *part.folders)
-    return {*part.folders, *(folder for path in below for folder in folders_above(path))}
-
-
-def _without_links(part: Manifest, paths: Collection[str]) -> Manifest:
-    """A part with copies, of the same objects, of what some of its links lead to in their places."""
-    if not paths:
-        return part
-    files, folders = {file.path: file for file in part.files}, _folders_of(part)
-    targets = {link.path: link.target for link in part.links}
-    ends = {path: end_of(path, targets, files, folders) for path in targets}
-    links = [link for link in part.links if link.path not in paths]
-    more_files, more_links, more_folders = [], [], []
-    for path in sorted(paths):
-        end = ends[path]
-        more_files += [replace(file, path=moved) for file in part.files if (moved := _below(file.path, end, path))]
-        more_folders += [moved for folder in part.folders if (moved := _below(folder, end, path))]
-        for link in links:
-            if moved := _below(link.path, end, path):
-                leads_to = _below(ends[link.path], end, path) or ends[link.path]
-                target = posixpath.relpath(leads_to, posixpath.dirname(moved) or HERE)
-                more_links.append(replace(link, path=moved, target=target))
-    return replace(
-        part,
-        files=(*part.files, *more_files),
-        links=(*links, *more_links),
-        folders=(*part.folders, *more_folders),
-    )
-
-
-def _below(path: str, end: str, place: str) -> str:
-    """A path at or below `end`, as it is below `place` instead; else empty."""
-    return place + path[len(end) :] if f"{path}/".startswith(f"{end}/") else ""
-
-
-def _as_in(first: Manifest, part: Manifest) -> Manifest:
-    """A part with paths as in the first node's: a node may not know of the set, or know it alone."""
-    if first.main and part.folder == first.main:
-        return _move_paths(part, lambda path: f"{part.folder}/{path}")
-    if part.main and part.main == first.folder:
-        below = f"{part.main}/"
-        mine = replace(
-            part,
-            files=tuple(file for file in part.files if file.path.startswith(below)),
-            links=tuple(link for link in part.links if link.path.startswith(below)),
-            folders=tuple(folder for folder in part.folders if folder.startswith(below)),
-        )
-        return _move_paths(mine, lambda path: path[len(below) :])
-    return part
-
-
-def _move_paths(part: Manifest, moved: Callable[[str], str]) -> Manifest:
-    return replace(
-        part,
-        files=tuple(replace(file, path=moved(file.path)) for file in part.files),
-        links=tuple(replace(link, path=moved(link.path)) for link in part.links),
-        folders=tuple(moved(folder) for folder in part.folders),
-    )
-
-
-def place_text(step: int, *, counted: bool) -> str:
-    """A checkpoint's place as people read it: its step, or the number of its save.
-
-    >>> place_text(40, counted=False), place_text(41, counted=True)
-    ('step 40', 'save 41')
-    """
-    return f"save {step}" if counted else f"step {step}"
-
-
-def step_of_folder(name: str) -> int | None:
-    """N of `step-N` or `checkpoint-N`, else None.
-
-    >>> step_of_folder("checkpoint-500"), step_of_folder("step-7.tmp")
-    (500, None)
-    """
-    match = _FOLDER.fullmatch(name)
-    return int(match.group(1)) if match else None
-
-
-def step_of_key(key: str) -> int | None:
-    """The step to which a relative key belongs, else None.
-
-    >>> step_of_key("step-120/manifest.json"), step_of_key("notes.txt")
-    (120, None)
-    """
-    match = _STEP_KEY.match(key)
-    return int(match.group(1)) if match else None
-
-
-def commit_key(step: int) -> str:
-    """The key of a step's commit.
-
-    >>> commit_key(120)
-    'step-120/manifest.json'
-    """
-    return f"step-{step}/{COMMIT_NAME}"
-
-
-def second_commit_key(step: int, session: str) -> str:
-    """The key with which an attempt commits a step that has another commit.
-
-    >>> second_commit_key(120, "r1.a2")
-    'step-120/r1.a2/manifest.json'
-    """
-    return f"step-{step}/{session}/{COMMIT_NAME}"
-
-
-def commit_places(step: int, session: str, stored: Iterable[str] = ()) -> list[str]:
-    """The keys with which an attempt may commit a step, in order: each is written once.
-
-    `stored`: keys of the store, among them its earlier commits of the step: the last of these and the next one count.
-
-    >>> commit_places(120, "r1.a2", ["step-120/r1.a2.7/manifest.json"])[2:]
-    ['step-120/r1.a2.7/manifest.json', 'step-120/r1.a2.8/manifest.json']
-    """
-    later = re.compile(re.escape(f"step-{step}/{session}.") + r"(\d{1,9})/" + re.escape(COMMIT_NAME))
-    numbers = [int(match[1]) for key in stored if (match := later.fullmatch(key))]
-    last = max(numbers, default=1)
-    again = [second_commit_key(step, f"{session}.{number}") for number in (last, last + 1) if number > 1]
-    return [commit_key(step), second_commit_key(step, session), *again]
-
-
-def commit_keys(step: int, keys: Iterable[str]) -> list[str]:
-    """The commits of a step among the keys of a store, the first commit first.
-
-    >>> commit_keys(7, ["step-7/r1/manifest.json", "step-7/r1/0-ab/manifest.json_", "step-7/manifest.json"])
-    ['step-7/manifest.json', 'step-7/r1/manifest.json']
-    """
-    later = re.compile(rf"step-{step}/[^/]+/{re.escape(COMMIT_NAME)}")
-    first = commit_key(step)
-    return sorted((key for key in keys if key == first or later.fullmatch(key)), key=lambda key: (key != first, key))
-
-
-def object_key(base: str, path: str) -> str:
-    """The key of a checkpoint file: below `base` under its own name, but never under that of a commit.
-
-    >>> object_key("step-7/r1/0-ab", "model/manifest.json"), object_key("step-7/r1/0-ab", "a.bin")
-    ('step-7/r1/0-ab/model/manifest.json_', 'step-7/r1/0-ab/a.bin')
-    """
-    key = f"{base}/{path}"
-    return f"{key}_" if key.endswith(f"/{COMMIT_NAME}") else key
-
-
-def part_key(*, step: int, session: str, part: int) -> str:
-    """The key with which one node announces its part.
-
-    >>> part_key(step=120, session="r1.a2", part=0)
-    'step-120/r1.a2/part-0.json'
-    """
-    return f"step-{step}/{session}/part-{part}.json"
 
 
 def _check(manifest: Manifest) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.errors import ManifestError
-from launcher.agent.manifest import step_of_key
+from launcher.agent.checkpoint_keys import step_of_key
 from launcher.agent.shape import read
 
 WITHDRAWN_KEY = "withdrawn.json"

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from launcher.agent.manifest import StoredFile, place_text
+from launcher.agent.checkpoint_keys import place_text
+from launcher.agent.manifest import StoredFile
 from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.answers.words import first_of

@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from launcher.agent.manifest import commit_key, object_key, part_key, second_commit_key
+from launcher.agent.checkpoint_keys import commit_key, object_key, part_key, second_commit_key
 from launcher.sandbox.aws.buckets import UNCONDITIONAL
 
 

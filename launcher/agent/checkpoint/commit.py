@@ -8,6 +8,8 @@ from launcher.agent import manifest as manifests
 from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained_form
 from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
+from launcher.agent.checkpoint.merge import merge
+from launcher.agent.checkpoint_keys import commit_keys, commit_places, part_key
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store, StoredText
@@ -20,13 +22,13 @@ def announce(store: Store, part: Manifest, *, session: str) -> None:
     """Announce that one node's part of a checkpoint is in the store."""
     if part.part is None:
         raise ValueError("a commit is not a part")
-    key = manifests.part_key(step=part.step, session=session, part=part.part)
+    key = part_key(step=part.step, session=session, part=part.part)
     store.write_text(key, part.to_json())
 
 
 def renounce(store: Store, writer: Placement, step: int, reason: str) -> None:
     """Report that this node has no part of a checkpoint, so that no other node waits for it."""
-    key = manifests.part_key(step=step, session=writer.session, part=writer.part)
+    key = part_key(step=step, session=writer.session, part=writer.part)
     store.write_text(key, manifests.unusable(reason))
 
 
@@ -34,11 +36,11 @@ def missing_parts(store: Store, first: Manifest, *, session: str) -> list[int]:
     """The nodes that have reported nothing about their part; `first` is the first node's part of the checkpoint."""
     if first.parts == 1:
         return []
-    folder = manifests.part_key(step=first.step, session=session, part=0).rpartition("/")[0]
+    folder = part_key(step=first.step, session=session, part=0).rpartition("/")[0]
     stored = store.sizes(f"{folder}/part-")
     numbers = range(1, first.parts)
     return [
-        number for number in numbers if manifests.part_key(step=first.step, session=session, part=number) not in stored
+        number for number in numbers if part_key(step=first.step, session=session, part=number) not in stored
     ]
 
 
@@ -58,14 +60,14 @@ def assemble(
     def part(number: int) -> Manifest:
         if number in empty:
             return replace(first, part=number, files=(), links=(), folders=())
-        key = manifests.part_key(step=first.step, session=session, part=number)
+        key = part_key(step=first.step, session=session, part=number)
         return manifests.parse(store.read_text(key))
 
     with ThreadPoolExecutor(_READERS) as pool:
         parts = [first, *pool.map(part, range(1, first.parts))]
     if not last and len({each.version for each in parts if each.files}) > 1:
         raise MixedVersionsError(f"the parts of step {first.step} are of different versions")
-    return manifests.merge(parts, written_at=utc_now())
+    return merge(parts, written_at=utc_now())
 
 
 def commit(store: Store, manifest: Manifest, *, session: str) -> str:
@@ -89,9 +91,9 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
 
 def _commit_places(store: Store, step: int, session: str) -> Iterator[str]:
     """The keys for a commit; those of a step that was written many times are asked for once they are needed."""
-    places = manifests.commit_places(step, session)
+    places = commit_places(step, session)
     yield from places[:-1]
-    yield from manifests.commit_places(step, session, store.sizes(f"step-{step}/{session}."))[len(places) - 1 :]
+    yield from commit_places(step, session, store.sizes(f"step-{step}/{session}."))[len(places) - 1 :]
 
 
 def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:
@@ -123,10 +125,10 @@ def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
     """How retention inspects a step that an earlier attempt wrote; `withdrawn`: manifests that a user withdrew."""
 
     def inspect_step(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        aside = [key for key in manifests.commit_keys(step, sizes) if key in withdrawn]
+        aside = [key for key in commit_keys(step, sizes) if key in withdrawn]
         running = {key: size for key, size in sizes.items() if key not in aside}
         readable = [retained_form(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
-        keys = manifests.commit_keys(step, running)
+        keys = commit_keys(step, running)
         later = (_later_commit(store, key, step) for key in keys)
         return [*readable, *filter(None, later), *(_withdrawn(store, key, step) for key in aside)]
 
@@ -179,7 +181,7 @@ def complete_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tupl
     Returns the manifests and, if none is complete, the reasons.
     """
     wholes, reasons = [], []
-    for key in manifests.commit_keys(step, sizes):
+    for key in commit_keys(step, sizes):
         manifest, reason, written_s = _inspect_manifest(store, key, step, sizes)
         if manifest is not None:
             wholes.append((written_s, manifest.written_at, manifest))

@@ -28,7 +28,8 @@ from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
 from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError, no_usable_checkpoint
-from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, is_below, step_of_folder
+from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
+from launcher.agent.manifest import HERE, Manifest, StoredFile, is_below
 from launcher.agent.manifest_tree import complete_tree
 from launcher.agent.node.reserve import FULL
 from launcher.agent.store.downloads import Downloads

@@ -25,7 +25,8 @@ from launcher.agent.checkpoint.withdrawal import Withdrawal, read_withdrawal
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
-from launcher.agent.manifest import Manifest, commit_keys, step_of_folder
+from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
+from launcher.agent.manifest import Manifest
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.placement import Placement

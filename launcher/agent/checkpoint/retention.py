@@ -15,16 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint.layouts import keys_of
-from launcher.agent.manifest import (
-    DCP_METADATA_NAME,
-    SUPERSEDED_KEY,
-    SUPERSEDED_SCHEMA,
-    Manifest,
-    commit_keys,
-    step_of_folder,
-    step_of_key,
-    superseded_steps,
-)
+from launcher.agent.checkpoint_keys import commit_keys, step_of_folder, step_of_key
+from launcher.agent.manifest import DCP_METADATA_NAME, SUPERSEDED_KEY, SUPERSEDED_SCHEMA, Manifest, superseded_steps
 from launcher.agent.store.objects import Store
 
 LATER_VERSION = "of a later version"

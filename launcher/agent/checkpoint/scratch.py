@@ -37,7 +37,8 @@ from launcher.agent.checkpoint.unsent import (
     UnsentRecord,
 )
 from launcher.agent.errors import AgentError, OccupiedNodeError
-from launcher.agent.manifest import HERE, step_of_folder
+from launcher.agent.checkpoint_keys import step_of_folder
+from launcher.agent.manifest import HERE
 from launcher.agent.node.leftover_processes import LOCK_NAME, end_leftovers
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks

@@ -27,7 +27,7 @@ from launcher.agent.checkpoint.retention import (
 )
 from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
-from launcher.agent.manifest import step_of_key
+from launcher.agent.checkpoint_keys import step_of_key
 from launcher.agent.node.peers import Peers
 from launcher.agent.shape import read
 from launcher.agent.store.objects import Store

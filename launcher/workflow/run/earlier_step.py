@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from launcher.agent.manifest import commit_keys
+from launcher.agent.checkpoint_keys import commit_keys
 from launcher.agent.withdrawn import WITHDRAWN_KEY, withdrawn_text
 from launcher.aws.objects import Objects
 from launcher.model.enums import CheckpointMode

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from launcher.agent.manifest import place_text
+from launcher.agent.checkpoint_keys import place_text
 from launcher.model.report import EndedBy, instances_text
 from launcher.model.stages import Notify
 from launcher.model.units import number_of

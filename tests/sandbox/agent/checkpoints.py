@@ -9,7 +9,8 @@ from moto.backends import get_backend
 
 from launcher.agent.checkpoint import commit, retention
 from launcher.agent.checkpoint.retention import Retention
-from launcher.agent.manifest import Manifest, StoredFile, commit_places, parse
+from launcher.agent.checkpoint_keys import commit_places
+from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.sandbox.aws import buckets
 
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}

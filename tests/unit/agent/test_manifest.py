@@ -4,7 +4,8 @@ import math
 import pytest
 
 from launcher.agent.errors import ManifestError
-from launcher.agent.manifest import Manifest, StoredFile, merge, parse
+from launcher.agent.checkpoint.merge import merge
+from launcher.agent.manifest import Manifest, StoredFile, parse
 
 SHA = "ab" * 32
 
