@@ -11,9 +11,8 @@ last, a pickle that names every shard. Slipway reads it without torch, and witho
 """
 
 import json
-import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
 
@@ -21,12 +20,9 @@ from launcher.agent import safe_json
 from launcher.agent.checkpoint_keys import step_of_folder, step_of_key
 from launcher.agent.errors import LaterManifestError, ManifestError
 from launcher.agent.manifest_tree import (
-    MAX_HOPS,
     StoredLink,
     check_tree,
-    end_of,
     entries_for,
-    folders_above,
     mode_problem,
 )
 from launcher.agent.shape import read

@@ -13,7 +13,8 @@ from launcher.agent import ending, exits
 from launcher.agent.checkpoint import dcp, retention
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.delivery import Reports
-from launcher.agent.checkpoint.layouts import Layout, layouts_of
+from launcher.agent.checkpoint.entries import layouts_of
+from launcher.agent.checkpoint.layouts import Layout
 from launcher.agent.checkpoint.leftover_files import Leftover
 from launcher.agent.checkpoint.output_paths import OutputPath
 from launcher.agent.checkpoint.outputs import Lack, Outputs, left_behind

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.errors import ManifestError
 from launcher.agent.checkpoint_keys import step_of_key
+from launcher.agent.errors import ManifestError
 from launcher.agent.shape import read
 
 WITHDRAWN_KEY = "withdrawn.json"

@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
+from launcher.agent.checkpoint.merge import merge
 from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained_form
+from launcher.agent.checkpoint_keys import commit_keys, commit_places, part_key
 from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
-from launcher.agent.checkpoint.merge import merge
-from launcher.agent.checkpoint_keys import commit_keys, commit_places, part_key
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store, StoredText
@@ -39,9 +39,7 @@ def missing_parts(store: Store, first: Manifest, *, session: str) -> list[int]:
     folder = part_key(step=first.step, session=session, part=0).rpartition("/")[0]
     stored = store.sizes(f"{folder}/part-")
     numbers = range(1, first.parts)
-    return [
-        number for number in numbers if part_key(step=first.step, session=session, part=number) not in stored
-    ]
+    return [number for number in numbers if part_key(step=first.step, session=session, part=number) not in stored]
 
 
 def assemble(

@@ -14,10 +14,10 @@ from launcher.agent.checkpoint import commit
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.retention import Inspect, RetainedCheckpoint
 from launcher.agent.checkpoint.tagging import Tagging
+from launcher.agent.checkpoint_keys import step_of_folder
 from launcher.agent.dcp_metadata import check_size, dcp_shards
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, no_usable_checkpoint
 from launcher.agent.events import EventLog
-from launcher.agent.checkpoint_keys import step_of_folder
 from launcher.agent.manifest import DCP_METADATA_NAME
 from launcher.agent.store.objects import Store
 

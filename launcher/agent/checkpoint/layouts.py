@@ -23,23 +23,18 @@ One line per preset:
 A marker or a tracker proves that a checkpoint is finished only together with a quiet period on every node (`watch`).
 """
 
-import contextlib
 import csv
 import functools
 import os
 import re
-import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import get_data
 
-from launcher.agent.checkpoint.files import is_copy
 from launcher.agent.checkpoint.trainer_state import saved_step
-from launcher.agent.errors import JobSpecError
-from launcher.agent.job import CheckpointSpec
-from launcher.agent.manifest import HERE, Manifest
+from launcher.agent.manifest import Manifest
 
 AUTO = "auto"
 SLIPWAY = "slipway"
@@ -53,8 +48,6 @@ _FIXED = re.compile(r"\D+(?:-v\d+)?\.\D+")
 _LIGHTNINGS_OWN = re.compile(r"(?:last|best)(?:-v\d+)?\.\D+|(?:[^/]*[-_])?epoch=\d+[^/]*")
 """The names that also say which layout it is: another file may be a model that the trainer only reads."""
 _ARCHIVE_START = b"PK\3\4"
-_MOST_LISTINGS = 3
-"""Of one look: no trainer saves as often as a folder can be listed."""
 _NUMBERS = {"<step>": r"(?P<step>\d{1,18})", "<rank>": r"(?P<rank>\d{1,9})"}
 _TRACKED = {re.escape("{step}"): r"(?P<step>\d{1,18})", re.escape("{name}"): r"(?P<name>.+)"}
 
@@ -89,6 +82,11 @@ class Layout:
     def has_evidence(self) -> bool:
         """Whether the framework itself marks finished checkpoints."""
         return bool(self.marker or self.tracker or self.beside or self.renamed)
+
+    @property
+    def is_bare_number(self) -> bool:
+        """Whether a name is a number alone, which other entries of a folder may be too."""
+        return self.names == _NUMBERS["<step>"]
 
     @property
     def is_nameless(self) -> bool:
@@ -234,45 +232,6 @@ class Layout:
         return step > own_step or (step == own_step and ("step" in groups or named.endswith(name[len(beside) :])))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointEntry:
-    """The entries of the checkpoint folder that form one checkpoint.
-
-    Attributes:
-        layout: The line of the table.
-        step: The step in the name.
-        names: Its entries, relative to the checkpoint folder; exactly one unless the layout's kind is group.
-        root: The folder to which its file paths are relative: the checkpoint folder, or the checkpoint's own folder.
-        entries: The entries of `root` that belong to the checkpoint; empty: all of them.
-    """
-
-    layout: Layout
-    step: int
-    names: tuple[str, ...]
-    root: Path
-    entries: tuple[str, ...] = ()
-
-    @property
-    def folder(self) -> str:
-        """The folder name in a manifest; "." for files of the checkpoint folder itself."""
-        return HERE if self.entries else self.names[0]
-
-    @property
-    def is_unlike(self) -> bool:
-        """Whether the framework writes files that no other one does, and the entry has none of them."""
-        return bool(self.layout.signs) and not self.layout.has_signs(self.root)
-
-
-def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...]) -> CheckpointEntry:
-    """The checkpoint that the given entries of the checkpoint folder form."""
-    first = checkpoints / names[0]
-    if layout.kind == "folder" or (layout.kind == "entry" and first.is_dir()):
-        return CheckpointEntry(layout=layout, step=step, names=names[:1], root=first)
-    beside = {str(Path(name).parent / layout.beside) for name in names} if layout.beside else set()
-    entries = (*names, *sorted(name for name in beside if (checkpoints / name).exists()))
-    return CheckpointEntry(layout=layout, step=step, names=names, root=checkpoints, entries=entries)
-
-
 def is_fixed(name: str) -> bool:
     """Whether a name has no number, so that every save writes it again."""
     return _FIXED.fullmatch(name) is not None
@@ -296,7 +255,7 @@ def names_others(layout: str) -> bool:
     return any(row.state or row.best for row in table() if row.layout == layout)
 
 
-def names() -> tuple[str, ...]:
+def preset_names() -> tuple[str, ...]:
     """The presets of `checkpoint.layout`."""
     return (AUTO, *dict.fromkeys(row.layout for row in table()))
 
@@ -325,172 +284,6 @@ def keys_of(manifest: Manifest) -> frozenset[str]:
     return frozenset(row.key for row in table() if row.step_of(manifest.folder) is not None)
 
 
-def layouts_of(policy: CheckpointSpec) -> "Layouts":
-    """The lines of the table that apply to a job.
-
-    Raises:
-        JobSpecError: the layout does not exist, or its pattern is not a regular expression with one group.
-    """
-    if policy.pattern is not None:
-        try:
-            return Layouts([parse_layout(policy.pattern, policy.tracker)])
-        except re.error as error:
-            raise JobSpecError([f"checkpoint.pattern: got {policy.pattern!r}: {error}"]) from error
-    rows = [row for row in table() if policy.layout in (AUTO, row.layout)]
-    if not rows:
-        raise JobSpecError([f"checkpoint.layout: got {policy.layout!r}; allowed: {', '.join(names())}"])
-    return Layouts(rows)
-
-
-class Layouts:
-    """The lines that apply in one attempt: all lines until the framework's layout is known."""
-
-    def __init__(self, rows: Iterable[Layout] = ()) -> None:
-        self.rows = tuple(rows) or table()
-
-    @property
-    def key(self) -> str:
-        """The common key of the lines; empty until the layout is known."""
-        keys = {row.key for row in self.rows}
-        return keys.pop() if len(keys) == 1 else ""
-
-    def only(self, key: str) -> "Layouts":
-        """The lines with a key; `self` if no line has that key."""
-        rows = [row for row in self.rows if row.key == key]
-        return Layouts(rows) if rows else self
-
-    def of(self, manifest: Manifest) -> "Layouts":
-        """The lines that may match a stored checkpoint; a manifest of an earlier version names no layout."""
-        return Layouts([row for row in self.rows if _is_of(row, manifest)] or self.rows)
-
-    def accepts(self, manifest: Manifest) -> bool:
-        """Whether the layout of a stored checkpoint applies to this attempt."""
-        return any(_is_of(row, manifest) for row in self.rows)
-
-    def step_of(self, name: str) -> int | None:
-        """The step of an entry by the first matching line."""
-        return next((step for row in self.rows if (step := row.step_of(name)) is not None), None)
-
-    def step_in(self, folder: Path, name: str) -> int | None:
-        """The step of an entry of the checkpoint folder by the first matching line, also of its content."""
-        return next((step for row in self.rows if (step := row.step_in(folder, name)) is not None), None)
-
-    def unread(self, paths: Iterable[Path], *, after_ns: int) -> list[Path]:
-        """Those written after a time that are named as checkpoints whose step is in the file, and it is not.
-
-        A copy of a checkpoint whose name has the step repeats it.
-        """
-        listed = list(paths)
-        named = [path for path in listed if not path.is_symlink() and written_ns(path) > after_ns]
-        rows = [row for row in self.rows if row.is_nameless and not row.is_counted]
-        return [
-            path
-            for path in named
-            if any(row.matches(path.name) for row in rows)
-            and self.step_in(path.parent, path.name) is None
-            and not any(is_copy(path, other) for other in listed if self.step_of(other.name) is not None)
-        ]
-
-    def entries_in(self, folder: Path, *, doubtful: bool = False) -> list[CheckpointEntry]:
-        """The entries of the checkpoint folder with checkpoint names, once for every matching line.
-
-        Of versions without a step, the last written are first. `doubtful`: also those that may be models which the
-        trainer only reads, because the layout is not known yet.
-
-        A trainer may save between the listing and the comparison of a `last.ckpt` with the listed checkpoints: such a
-        copy would look like a newer version. So a version is compared with a listing that follows it.
-        """
-        entries = self._entries_in(folder, doubtful=doubtful)
-        for _ in range(_MOST_LISTINGS):
-            versions = _inodes_of_versions(folder, entries)
-            if not versions:
-                break
-            entries = self._entries_in(folder, doubtful=doubtful)
-            if _inodes_of_versions(folder, entries) in ({}, versions):
-                break
-        return entries
-
-    def _entries_in(self, folder: Path, *, doubtful: bool) -> list[CheckpointEntry]:
-        listed = self.list_entries(lambda below: names_in(folder, below))
-        entries = []
-        for row in self.rows:
-            steps: dict[int, list[str]] = {}
-            for name in listed:
-                counts = bool(self.key) or doubtful or says_lightning(name)
-                step = UNCOUNTED if counts and row.is_version(folder, name) else row.step_in(folder, name)
-                if step is not None and row.is_one(folder, name):
-                    steps.setdefault(step, []).append(name)
-            if UNCOUNTED in steps and not row.is_counted:
-                steps[UNCOUNTED].sort(key=lambda name: written_ns(folder / name), reverse=True)
-            for step, names in steps.items():
-                together = [tuple(names)] if row.kind == "group" or row.is_counted else [(name,) for name in names]
-                entries += [entry_at(row, folder, step, group) for group in together]
-        return [
-            entry
-            for entry in entries
-            if not (entry.layout.is_nameless and _repeats(folder, entry, entries))
-            and (entry.layout.has_evidence or not self._has_signs_of_another(folder, entry))
-        ]
-
-    def list_entries(self, names: Callable[[str], list[str]]) -> list[str]:
-        """The entries of a folder, and the entries of its subfolders that a line inspects.
-
-        `names` returns the names in a subfolder; "" is the folder itself.
-        """
-        above = [re.compile(row.names.partition("/")[0]) for row in self.rows if "/" in row.names.replace("[^/]", "")]
-        entries = []
-        for name in names(""):
-            entries.append(name)
-            if any(first.fullmatch(name) for first in above):
-                entries += [f"{name}/{child}" for child in names(name)]
-        return entries
-
-    def _has_signs_of_another(self, folder: Path, entry: CheckpointEntry) -> bool:
-        """Whether another matching line recognises the checkpoint by its files, before its marker exists."""
-        fitting = ((row, name) for row in self.rows for name in entry.names if row.step_of(name) == entry.step)
-        return any(row.has_signs(folder / name) for row, name in fitting)
-
-    def belongings(self, folder: Path) -> list[str]:
-        """The checkpoints in a folder with their trackers, links and related entries, by relative name.
-
-        Until the layout is known, a bare number does not count as a checkpoint.
-        """
-        names: dict[str, None] = {}
-        for entry in self.entries_in(folder):
-            if not self.key and entry.layout.names == _NUMBERS["<step>"]:
-                continue
-            for name in entry.names:
-                tracker = entry.layout.tracker_of(name)
-                others = [tracker[0] if tracker else "", *entry.layout.links_of(name)]
-                names |= dict.fromkeys([name, *entry.entries, *others])
-        return [name for name in names if name and os.path.lexists(folder / name)]
-
-
-def _inodes_of_versions(folder: Path, entries: Iterable[CheckpointEntry]) -> dict[str, int]:
-    """The files that count as versions of a fixed name: a trainer that replaces one gives it another inode."""
-    names = (name for entry in entries if entry.step == UNCOUNTED for name in entry.names)
-    inodes = {}
-    for name in names:
-        with contextlib.suppress(OSError):  # the trainer replaces it
-            inodes[name] = (folder / name).stat().st_ino
-    return inodes
-
-
-def _repeats(folder: Path, entry: CheckpointEntry, entries: Iterable[CheckpointEntry]) -> bool:
-    """Whether an entry without a step in its name is a copy of a named checkpoint, or older than one."""
-    path, is_version = folder / entry.names[0], entry.step == UNCOUNTED
-    for other in entries:
-        if other.layout.key != entry.layout.key or other.step < entry.step or other is entry:
-            continue
-        if other.layout.is_nameless and not (is_version and other.step > UNCOUNTED):
-            continue
-        if other.step == entry.step or written_ns(folder / other.names[0]) >= written_ns(path):
-            return True
-        if is_version and is_copy(path, folder / other.names[0]):
-            return True
-    return False
-
-
 def _is_no_begun_archive(path: Path) -> bool:
     """Whether a file holds something, and is not the beginning of a zip archive."""
     try:
@@ -501,83 +294,10 @@ def _is_no_begun_archive(path: Path) -> bool:
         return False  # the trainer replaces it
 
 
-def written_ns(path: Path) -> int:
-    """When a file, or an entry of a folder, was written last; 0 if it is gone."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
 @functools.lru_cache(maxsize=4096)
 def _saved_step(state: str, path: Path, _: tuple[int, ...]) -> int | None:
     """The step in a file, read once for each version of it."""
     return saved_step(state, path)
-
-
-def best_models(layout: Layout, folder: Path, at_most: int) -> tuple[str, ...]:
-    """The finished best models of a step or earlier that the trainer keeps beside the checkpoints of a layout."""
-    if not layout.best:
-        return ()
-    listed = Layouts([layout]).list_entries(lambda below: names_in(folder, below))
-    rows = [row for row in table() if row.key == layout.key and row.is_best] if not layout.is_best else [layout]
-    return tuple(
-        name
-        for row in rows
-        for name in listed
-        if (step := row.step_of(name)) is not None
-        and step <= at_most
-        and row.is_one(folder, name)
-        and not row.missing(folder, name, renamed=False)
-    )
-
-
-def write_back(layout: Layout, folder: Path, names: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Write the tracker and the links by which a framework finds its newest checkpoint, after a restore.
-
-    `others`: the others of its set; the trainer named a best model of the same step later, and its state knows more.
-    """
-    names = tuple(names)
-    newest = max((step for name in names if (step := layout.step_of(name)) is not None), default=0)
-    rows = [row for row in table() if row.key == layout.key and row.is_best]
-    best = ((row, name) for row in rows for name in others if (row.step_of(name) or -1) >= newest)
-    for row, name in (*((layout, name) for name in names), *best):
-        _write_back(row, folder, name)
-
-
-def _write_back(layout: Layout, folder: Path, name: str) -> None:
-    tracker = layout.tracker_of(name)
-    if tracker is not None:
-        partial = folder / f"{tracker[0]}.slipway"
-        partial.write_text(tracker[1], encoding="utf-8")
-        partial.replace(folder / tracker[0])
-    for link, target in layout.links_of(name).items():
-        is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
-        if (folder / target).exists() and not is_folder:
-            (folder / link).unlink(missing_ok=True)
-            if not (_is_of_another_format(layout, folder / target) and _copied(folder / target, folder / link)):
-                (folder / link).symlink_to(target)
-
-
-def _is_of_another_format(layout: Layout, path: Path) -> bool:
-    """Whether another program than the framework wrote a file: it may write through a link, into the file itself."""
-    return bool(layout.state) and path.is_file() and saved_step(layout.state, path) is None
-
-
-def _copied(source: Path, target: Path) -> bool:
-    """Copy a file; false, with nothing left, if the disk has no room."""
-    try:
-        shutil.copyfile(source, target)
-    except OSError:
-        target.unlink(missing_ok=True)
-        return False
-    return True
-
-
-def _is_of(row: Layout, manifest: Manifest) -> bool:
-    if manifest.layout:
-        return (row.layout, row.unit) == (manifest.layout, manifest.unit)
-    return row.step_of(manifest.folder) is not None
 
 
 @functools.cache
@@ -589,12 +309,3 @@ def _expression(names: str) -> str:
     for placeholder, number in _NUMBERS.items():
         names = names.replace(placeholder, number)
     return names
-
-
-def names_in(folder: Path, below: str) -> list[str]:
-    """The names in a subfolder of a folder, or in the folder itself; empty if the subfolder is a link."""
-    try:
-        path = folder / below
-        return [] if below and path.is_symlink() else sorted(entry.name for entry in path.iterdir())
-    except OSError:
-        return []  # it is no folder, or the command took it away

@@ -14,9 +14,9 @@ from pathlib import Path
 from launcher.agent import exits
 from launcher.agent.checkpoint.files import sha256_of
 from launcher.agent.checkpoint.output_paths import OutputPath, find_outputs, places_of
+from launcher.agent.checkpoint_keys import object_key
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog, utc_now
-from launcher.agent.checkpoint_keys import object_key
 from launcher.agent.manifest import StoredFile
 from launcher.agent.output_manifest import FOLDER, OutputManifest, manifest_key, parse_outputs
 from launcher.agent.store.objects import Store

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.agent.checkpoint.entries import Layouts, names_in
 from launcher.agent.checkpoint.files import local_files
-from launcher.agent.checkpoint.layouts import Layout, Layouts, names_in
+from launcher.agent.checkpoint.layouts import Layout
 from launcher.agent.checkpoint.recognition import NO_CHECKPOINT, patience_s
 from launcher.agent.checkpoint.watch import QUIET_S
 from launcher.agent.errors import JobSpecError, StoreError, UnusableCheckpointError

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from launcher.agent.checkpoint.commit import complete_checkpoints
+from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.files import (
     LocalFile,
     changed_since,
@@ -21,14 +22,15 @@ from launcher.agent.checkpoint.files import (
     with_content,
 )
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
-from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
+from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, table
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
-from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError, no_usable_checkpoint
+from launcher.agent.checkpoint.write_back import write_back
 from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
+from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError, no_usable_checkpoint
 from launcher.agent.manifest import HERE, Manifest, StoredFile, is_below
 from launcher.agent.manifest_tree import complete_tree
 from launcher.agent.node.reserve import FULL

@@ -12,9 +12,10 @@ from launcher.agent.checkpoint.commit import announce, assemble, commit, complet
 from launcher.agent.checkpoint.confirmation import next_number
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.delivery import figures
+from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.layout_record import read_layout
-from launcher.agent.checkpoint.layouts import AUTO, Layouts
+from launcher.agent.checkpoint.layouts import AUTO
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.retention import RetainedCheckpoint, retained_form
 from launcher.agent.checkpoint.scratch import Scratch
@@ -22,10 +23,10 @@ from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.upload import Sender, check_unchanged
 from launcher.agent.checkpoint.watch import DONE_NAME
 from launcher.agent.checkpoint.withdrawal import Withdrawal, read_withdrawal
+from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
-from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.peers import Peers

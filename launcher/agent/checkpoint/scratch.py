@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import Layouts
 from launcher.agent.checkpoint.leftover_files import (
     Leftover,
     age_key,
@@ -36,8 +36,8 @@ from launcher.agent.checkpoint.unsent import (
     UnsentCheckpoint,
     UnsentRecord,
 )
-from launcher.agent.errors import AgentError, OccupiedNodeError
 from launcher.agent.checkpoint_keys import step_of_folder
+from launcher.agent.errors import AgentError, OccupiedNodeError
 from launcher.agent.manifest import HERE
 from launcher.agent.node.leftover_processes import LOCK_NAME, end_leftovers
 from launcher.agent.node.private_folder import make_private

@@ -25,9 +25,9 @@ from launcher.agent.checkpoint.retention import (
     read_record,
     write_record,
 )
+from launcher.agent.checkpoint_keys import step_of_key
 from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
-from launcher.agent.checkpoint_keys import step_of_key
 from launcher.agent.node.peers import Peers
 from launcher.agent.shape import read
 from launcher.agent.store.objects import Store

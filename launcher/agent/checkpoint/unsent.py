@@ -13,8 +13,8 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.checkpoint.files import LocalFile, changed_since, survey, with_content
-from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.checkpoint_keys import step_of_folder
+from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import is_below
 from launcher.agent.node.reserve import Reserve
 

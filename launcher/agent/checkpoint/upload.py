@@ -17,9 +17,9 @@ from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.held import left_of
 from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, read_pack
+from launcher.agent.checkpoint_keys import object_key
 from launcher.agent.errors import ChangedCheckpointError, UnusableCheckpointError
 from launcher.agent.events import utc_now
-from launcher.agent.checkpoint_keys import object_key
 from launcher.agent.manifest import Manifest, StoredFile
 from launcher.agent.manifest_tree import StoredLink, mode_text
 from launcher.agent.node.placement import Placement

@@ -5,18 +5,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from launcher.agent.checkpoint.entries import CheckpointEntry, names_in, written_ns
 from launcher.agent.checkpoint.files import Survey, changed_since, is_copy, survey
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import (
-    UNCOUNTED,
-    CheckpointEntry,
-    Layout,
-    is_fixed,
-    names_in,
-    says_lightning,
-    table,
-    written_ns,
-)
+from launcher.agent.checkpoint.layouts import UNCOUNTED, Layout, is_fixed, says_lightning, table
 from launcher.agent.checkpoint.trainer_state import LIGHTNING, MOST_BEST, saved_step
 from launcher.agent.errors import UnusableCheckpointError
 

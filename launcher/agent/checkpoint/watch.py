@@ -30,16 +30,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from launcher.agent.checkpoint.counting import Counting
+from launcher.agent.checkpoint.entries import CheckpointEntry, Layouts, best_models
 from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
-from launcher.agent.checkpoint.layouts import (
-    UNCOUNTED,
-    CheckpointEntry,
-    Layout,
-    Layouts,
-    best_models,
-    table,
-)
+from launcher.agent.checkpoint.layouts import UNCOUNTED, Layout, table
 from launcher.agent.checkpoint.recognition import Recognition, entries_of
 from launcher.agent.checkpoint.trainer_state import companions, has_end
 from launcher.agent.checkpoint.versions import Versions, is_version

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from launcher.agent.checkpoint_keys import COMMIT_NAME, commit_keys, step_of_folder
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import LaterManifestError, ManifestError
-from launcher.agent.checkpoint_keys import COMMIT_NAME, commit_keys, step_of_folder
 from launcher.agent.manifest import DCP_METADATA_NAME, SUPERSEDED_KEY, StoredFile, parse, superseded_steps
 from launcher.agent.withdrawn import WITHDRAWN_KEY, withdrawn_manifests
 from launcher.aws.objects import Objects

@@ -15,9 +15,9 @@ from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
+from launcher.agent.checkpoint_keys import commit_key, commit_places
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
-from launcher.agent.checkpoint_keys import commit_key, commit_places
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 from launcher.workflow.run.checkpoints import choose_checkpoint, superseded_keys, survey

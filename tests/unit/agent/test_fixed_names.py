@@ -7,11 +7,12 @@ import zipfile
 
 import pytest
 
-from launcher.agent.checkpoint import layouts
+from launcher.agent.checkpoint import entries
+from launcher.agent.checkpoint.entries import Layouts, names_in
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import Layouts, names_in, write_back
 from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.checkpoint.write_back import write_back
 from tests.unit.agent.folders import steps
 
 
@@ -303,7 +304,7 @@ def test_last_file_saved_while_the_folder_is_read_is_no_version_of_its_own(tmp_p
             save(steps_to_save.pop(0))
         return listed
 
-    monkeypatch.setattr(layouts, "names_in", list_and_save)
+    monkeypatch.setattr(entries, "names_in", list_and_save)
     found = [*epoch_stored.poll(20), *epoch_stored.poll(21)]
     assert not steps_to_save
     assert [one.name for one in found] == [f"epoch=3-step={step}.ckpt" for step in range(41, 42 + saves)]

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from launcher.agent.checkpoint.layouts import Layouts, layouts_of, names, parse_layout, table, write_back
+from launcher.agent.checkpoint.entries import Layouts, layouts_of
+from launcher.agent.checkpoint.layouts import parse_layout, preset_names, table
 from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.checkpoint.write_back import write_back
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec
 from launcher.agent.manifest import HERE
@@ -420,7 +422,7 @@ class TestAPattern:
 
 
 def test_every_line_is_used_and_has_a_source():
-    assert {row.layout for row in table()} == {*names()} - {"auto"}
+    assert {row.layout for row in table()} == {*preset_names()} - {"auto"}
     for row in table():
         assert row.source
         assert row.is_nameless == bool(row.state and "step" not in re.compile(row.names).groupindex)
@@ -429,4 +431,4 @@ def test_every_line_is_used_and_has_a_source():
 
 
 def test_a_plan_can_name_every_layout():
-    assert sorted(CheckpointLayout) == sorted(names())
+    assert sorted(CheckpointLayout) == sorted(preset_names())

@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from launcher.agent.errors import ManifestError
 from launcher.agent.checkpoint.merge import merge
+from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
 
 SHA = "ab" * 32

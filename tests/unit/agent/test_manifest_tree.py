@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.agent.checkpoint.commit import assemble
-from launcher.agent.errors import ManifestError
 from launcher.agent.checkpoint.merge import merge
+from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.agent.manifest_tree import StoredLink, complete_tree
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from launcher.agent.checkpoint import scratch as scratch_module
+from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.files import local_files, sha256_of
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import SLIPWAY, Layouts, table
+from launcher.agent.checkpoint.layouts import SLIPWAY, table
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import AgentError
 from launcher.agent.node.private_folder import make_private

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import Layouts, parse_layout
+from launcher.agent.checkpoint.layouts import parse_layout
 from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.node.inotify import RenameWatch
 from tests.unit.agent.folders import fill, overflow, steps

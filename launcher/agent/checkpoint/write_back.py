@@ -1,0 +1,50 @@
+"""The tracker and the links by which a framework finds its newest checkpoint, written after a restore."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from launcher.agent.checkpoint.layouts import Layout, table
+from launcher.agent.checkpoint.trainer_state import saved_step
+
+
+def write_back(layout: Layout, folder: Path, names: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Write the tracker and the links by which a framework finds its newest checkpoint, after a restore.
+
+    `others`: the others of its set; the trainer named a best model of the same step later, and its state knows more.
+    """
+    names = tuple(names)
+    newest = max((step for name in names if (step := layout.step_of(name)) is not None), default=0)
+    rows = [row for row in table() if row.key == layout.key and row.is_best]
+    best = ((row, name) for row in rows for name in others if (row.step_of(name) or -1) >= newest)
+    for row, name in (*((layout, name) for name in names), *best):
+        _write_back(row, folder, name)
+
+
+def _write_back(layout: Layout, folder: Path, name: str) -> None:
+    tracker = layout.tracker_of(name)
+    if tracker is not None:
+        partial = folder / f"{tracker[0]}.slipway"
+        partial.write_text(tracker[1], encoding="utf-8")
+        partial.replace(folder / tracker[0])
+    for link, target in layout.links_of(name).items():
+        is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
+        if (folder / target).exists() and not is_folder:
+            (folder / link).unlink(missing_ok=True)
+            if not (_is_of_another_format(layout, folder / target) and _copied(folder / target, folder / link)):
+                (folder / link).symlink_to(target)
+
+
+def _is_of_another_format(layout: Layout, path: Path) -> bool:
+    """Whether another program than the framework wrote a file: it may write through a link, into the file itself."""
+    return bool(layout.state) and path.is_file() and saved_step(layout.state, path) is None
+
+
+def _copied(source: Path, target: Path) -> bool:
+    """Copy a file; false, with nothing left, if the disk has no room."""
+    try:
+        shutil.copyfile(source, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        return False
+    return True
