@@ -47,8 +47,9 @@ class Imported:
         return value
 
     def lose(self, what: str, why: str) -> None:
-        """Name a setting that the plan cannot have."""
-        self.lost.append(f"{what}: {why}")
+        """Name a setting that the plan cannot have, once."""
+        if f"{what}: {why}" not in self.lost:
+            self.lost.append(f"{what}: {why}")
 
     def lose_unread(self, parent: str, given: Mapping[str, Any], read: Collection[str], why: Mapping[str, str]) -> None:
         """Name each key that is given and was not read."""

@@ -47,13 +47,11 @@ def read_parallelcluster(config: Mapping[str, Any], catalog: Catalog) -> Importe
     """The plan of a ParallelCluster configuration: one queue with accelerators, the network, the file system."""
     imported = Imported(kind="a ParallelCluster configuration")
     imported.put("target.kind", "parallelcluster")
-    if config.get("Region"):
-        imported.put("target.region", config["Region"])
     image, head = _section(config.get("Image")), _section(config.get("HeadNode"))
-    given = (("target.os", image.get("Os")), ("target.ami", image.get("CustomAmi")))
-    for name, value in (*given, ("storage.head_node", head.get("InstanceType"))):
-        if value:
-            imported.put(name, value)
+    _put(imported, "target.region", config.get("Region"))
+    _put(imported, "target.os", image.get("Os"))
+    _put(imported, "target.ami", image.get("CustomAmi"))
+    _put(imported, "storage.head_node", head.get("InstanceType"))
     imported.lose_unread("Image.", image, {"Os", "CustomAmi"}, {})
     _queues(imported, _section(config.get("Scheduling")), catalog)
     _storage(imported, config.get("SharedStorage") or ())
@@ -94,10 +92,7 @@ def _queues(imported: Imported, scheduling: Mapping[str, Any], catalog: Catalog)
             imported.lose(f"queues {names}", "set target.nodes, purchase.option and network for the type that you name")
         return
     queue, resource, name = with_chips[0]
-    if _VARIABLE.search(name):
-        imported.lose(f"InstanceType {name}", f"{_FILLED_IN}: set target.instance_type")
-    else:
-        imported.put("target.instance_type", name)
+    _put(imported, "target.instance_type", name)
     _resource(imported, resource, _section(resource.get("CapacityReservationTarget")))
     _queue(imported, queue, resource)
     same = dict.fromkeys(
@@ -138,8 +133,7 @@ def _resource(imported: Imported, resource: Mapping[str, Any], target: Mapping[s
         imported.lose(f"{where}Efa.Enabled false", "Slipway gives nodes with EFA all their interfaces")
     imported.lose_unread(f"{where}Efa.", efa, {"Enabled"}, {})
     imported.lose_unread(f"{where}CapacityReservationTarget.", target, {"CapacityReservationId"}, {})
-    if target.get("CapacityReservationId"):
-        imported.put("purchase.reservation", {"id": target["CapacityReservationId"]})
+    _put(imported, "purchase.reservation.id", target.get("CapacityReservationId"))
     imported.lose_unread(f"{where}Networking.", _section(resource.get("Networking")), NETWORKING_READ, {})
     imported.lose_unread(where, resource, RESOURCE_READ, RESOURCE_LOST)
 
@@ -155,8 +149,8 @@ def _queue(imported: Imported, queue: Mapping[str, Any], resource: Mapping[str, 
     _placement(imported, networking, _section(resource.get("Networking")))
     target = _section(queue.get("CapacityReservationTarget"))
     imported.lose_unread(f"{where}CapacityReservationTarget.", target, {"CapacityReservationId"}, {})
-    if target.get("CapacityReservationId") and not resource.get("CapacityReservationTarget"):
-        imported.put("purchase.reservation", {"id": target["CapacityReservationId"]})
+    if not resource.get("CapacityReservationTarget"):
+        _put(imported, "purchase.reservation.id", target.get("CapacityReservationId"))
     if subnets := networking.get("SubnetIds") or ():
         named = ", ".join(map(str, subnets))
         imported.lose(f"SubnetIds {named}", "the file names no VPC: set network.vpc_id and subnet_ids, else a new one")
@@ -207,6 +201,14 @@ def _storage(imported: Imported, shared: Sequence[Mapping[str, Any]]) -> None:
             imported.lose(
                 f"SharedStorage {storage.get('Name')} ({kind})", "Slipway makes FSx for Lustre, and a store in S3"
             )
+
+
+def _put(imported: Imported, key: str, value: Any) -> None:
+    """Set a key to a text of the file; name a text that another program fills in."""
+    if value and _VARIABLE.search(str(value)):
+        imported.lose(f"{key} {value}", f"{_FILLED_IN}: set {key}")
+    elif value:
+        imported.put(key, value)
 
 
 def _count(imported: Imported, key: str, value: Any, default: int) -> int | None:

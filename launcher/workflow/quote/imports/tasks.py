@@ -134,15 +134,18 @@ def _sky_accelerators(imported: Imported, resources: Mapping[str, Any], catalog:
         text
         for item in items
         for text in (
-            [f"{name}:{count or 1}" for name, count in item.items()] if isinstance(item, Mapping) else [str(item)]
+            # YAML reads `{A100:8}` as a key without a value.
+            [str(name) if count is None else f"{name}:{count}" for name, count in item.items()]
+            if isinstance(item, Mapping)
+            else [str(item)]
         )
     ]
     if choices and not resources.get("instance_type"):
         name, _, count = choices[0].partition(":")
-        if re.fullmatch(r"\d*(?:\.\d+)?", count):
+        if re.fullmatch(r"(?:[1-9]\d*(?:\.0)?)?", count):
             by_accelerator(imported, catalog, name, int(float(count or 1)))
         else:
-            imported.lose(f"accelerators {choices[0]}", "the count is no number: set target.instance_type")
+            imported.lose(f"accelerators {choices[0]}", "the count is no whole number: set target.instance_type")
     if choices[1:]:
         imported.lose("resources.accelerators", f"the first is taken; others: {', '.join(choices[1:])}")
 
@@ -213,7 +216,8 @@ def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Cata
         imported.lose(f"resources.gpu {gpu}", "it names no kind of accelerator: set target.instance_type")
     policy = task.get("spot_policy")
     imported.put("purchase.option", "spot" if policy == "spot" else "any" if policy == "auto" else "on-demand")
-    sizes = dict.fromkeys(("cpu", "memory", "shm_size", "disk"), "target.instance_type has it")
+    sizes = dict.fromkeys(("cpu", "memory", "shm_size"), "target.instance_type has it")
+    sizes["disk"] = RESOURCES_LOST["disk_size"]
     imported.lose_unread("resources.", resources, {"gpu"}, sizes)
 
 

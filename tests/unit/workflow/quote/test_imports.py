@@ -1,5 +1,6 @@
 """`slipway init --from`: small files of other tools, the plans that they give, and what is named as lost."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -504,7 +505,7 @@ def ddp(script: str, j: str = "2x8") -> specs.AppDef:
 def test_queues_of_a_template_and_a_second_file_system_are_named(tmp_path):
     text = PCLUSTER.replace("p4d.24xlarge", "$INSTANCE")
     imported, request = read(tmp_path, "config.yaml", text)
-    assert "InstanceType $INSTANCE: another program fills it in" in "\n".join(imported.lost)
+    assert "target.instance_type $INSTANCE: another program fills it in" in "\n".join(imported.lost)
     assert "queues cpu:" in "\n".join(imported.lost)
     assert (request.target.instance_type, request.target.nodes.maximum) == (None, 4)
     assert [option.value for option in request.purchase.option] == ["spot"]
@@ -592,3 +593,39 @@ def test_task_of_a_script_without_a_program_file_has_the_name_of_its_file(tmp_pa
     lost = "\n".join(imported.lost)
     assert "secrets HF_TOKEN: run.secrets" in lost
     assert "cd in setup" in lost
+
+
+@pytest.mark.parametrize(
+    "resources,instance_type,lost",
+    [
+        ("{A100:8, Inferentia:6}", "p4d.24xlarge", "others: Inferentia:6"),
+        ("{H100: 8}", "p5.48xlarge", ""),
+        ("'L4:0.5'", None, "accelerators L4:0.5: the count is no whole number"),
+        ("'L4:0'", None, "accelerators L4:0: the count is no whole number"),
+    ],
+)
+def test_written_counts_of_skypilot_accelerators_are_read_or_named(tmp_path, resources, instance_type, lost):
+    imported, _ = read(tmp_path, "task.yaml", f"resources: {{accelerators: {resources}}}\nrun: python x.py\n")
+    assert imported.get("target.instance_type") == instance_type
+    assert lost in "\n".join(imported.lost)
+    assert (instance_type is None) == ("set target.instance_type" in "\n".join(imported.lost))
+
+
+def test_values_that_another_program_fills_in_are_named_as_such(tmp_path):
+    text = PCLUSTER.replace("CapacityType: SPOT", "CapacityReservationTarget: {CapacityReservationId: '${CR}'}")
+    imported, request = read(tmp_path, "c.yaml", re.sub(r"Region: .*", "Region: ${AWS_REGION}", text))
+    lost = "\n".join(imported.lost)
+    assert "target.region ${AWS_REGION}: another program fills it in: set target.region" in lost
+    assert "purchase.reservation.id ${CR}: another program fills it in" in lost
+    assert (request.target.region, request.purchase.reservation) == (None, None)
+
+
+def test_setting_that_is_lost_twice_is_named_once(tmp_path):
+    imported, _ = read(tmp_path, "two.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nsrun a.sh\nsrun b.sh\n")
+    assert len(imported.lost) == len(set(imported.lost))
+    assert any(text.startswith("srun: ") for text in imported.lost)
+
+
+def test_disk_of_a_dstack_task_is_sized_by_slipway(tmp_path):
+    text = "type: task\ncommands: [python x.py]\nresources: {gpu: 'H100:8', disk: 200GB}\n"
+    assert "resources.disk: Slipway sizes the disks by the type" in read(tmp_path, "t.dstack.yml", text)[0].lost
