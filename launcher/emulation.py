@@ -95,6 +95,13 @@ def all_running(environment: Mapping[str, str]) -> "tuple[RunningSandbox, ...]":
     return running_sandbox.all_running(environment)
 
 
+def runs_elsewhere(environment: Mapping[str, str], mark: str) -> bool:
+    """Whether a sandbox runs that was started with another HOME or XDG_CACHE_HOME than those of this environment."""
+    from launcher.sandbox import running_sandbox
+
+    return running_sandbox.runs_elsewhere(environment, mark)
+
+
 def start(
     environment: Mapping[str, str], *, folder: Path, scheduler: str, port: int, name: str | None
 ) -> "RunningSandbox":

@@ -126,9 +126,19 @@ def find(environment: Mapping[str, str], name: str | None = None) -> RunningSand
 
 def all_running(environment: Mapping[str, str]) -> tuple[RunningSandbox, ...]:
     """All running sandboxes of a user, by name."""
-    recorded = (_read_record(path) for path in own_folder(environment).glob("sandbox*.json"))
-    running = [sandbox for sandbox in recorded if sandbox is not None and sandbox.running]
+    running = [sandbox for sandbox in _recorded(environment) if sandbox.running]
     return tuple(sorted(running, key=lambda sandbox: sandbox.name))
+
+
+def runs_elsewhere(environment: Mapping[str, str], mark: str) -> bool:
+    """Whether a sandbox runs that no record here names: it was started with another HOME or XDG_CACHE_HOME."""
+    recorded = any(sandbox.mark == mark for sandbox in _recorded(environment))
+    return not recorded and bool(processes.marked_processes(MARK, mark))
+
+
+def _recorded(environment: Mapping[str, str]) -> Iterator[RunningSandbox]:
+    records = (_read_record(path) for path in own_folder(environment).glob("sandbox*.json"))
+    return (record for record in records if record is not None)
 
 
 def _read_record(path: Path) -> RunningSandbox | None:

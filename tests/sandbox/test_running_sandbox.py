@@ -16,6 +16,7 @@ import pytest
 
 from launcher import emulation
 from launcher.model.emulator import MARK
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.model.report import Report, RunStatus
@@ -23,8 +24,11 @@ from launcher.records import run_folder
 from launcher.records.cache_folder import cache_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.report_document import report_document
+from launcher.records.submission import SANDBOX, HeadNode, Submission
 from launcher.sandbox import processes, running_sandbox
 from launcher.sandbox.sandbox import Sandbox
+from launcher.submit.jobs import SchedulerEndedError
+from launcher.workflow.cluster.reach import SandboxOutOfReachError, removal_of, sandbox_of
 from tests.documents import read_document
 from tests.sandbox.clients import client, slipway
 from tests.sandbox.slurm_cluster import deploy, script_in
@@ -215,6 +219,33 @@ def test_sandbox_with_killed_server_not_found_and_cleaned_up(own_environment):
     until(lambda: not left_of(started))
     assert running_sandbox.find(own_environment) is None
     assert running_sandbox.start(own_environment, scheduler="local").mark != started.mark
+
+
+def test_sandbox_started_with_another_home_is_not_called_ended(own_environment, tmp_path):
+    started = running_sandbox.start(own_environment, scheduler="local")
+    other = {**own_environment, "XDG_CACHE_HOME": str(tmp_path / "other")}
+    head_node = HeadNode(via=SANDBOX, host="cluster tiny", region="us-east-2", instance=started.mark)
+    submission = Submission(
+        target=TargetKind.PARALLELCLUSTER,
+        cluster="tiny",
+        head_node=head_node,
+        key="tiny-1",
+        folder="jobs/tiny-1",
+        store_uri="s3://store/jobs/tiny",
+        checkpoint_uri="s3://store/jobs/tiny",
+        work={},
+        asked_at=datetime.now(UTC),
+    )
+    assert sandbox_of(head_node, own_environment).record == started
+    with pytest.raises(SandboxOutOfReachError, match="cluster tiny runs, but was started with another HOME"):
+        sandbox_of(head_node, other)
+    assert removal_of(submission, other) == ""
+    running_sandbox.stop(own_environment)
+    for environment in (own_environment, other):
+        with pytest.raises(SchedulerEndedError, match="has ended, with everything") as raised:
+            sandbox_of(head_node, environment)
+        assert not isinstance(raised.value, SandboxOutOfReachError)
+        assert removal_of(submission, environment) == "the sandbox of cluster tiny has ended"
 
 
 def test_damaged_or_outdated_sandbox_file_is_ignored(own_environment):

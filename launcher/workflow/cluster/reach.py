@@ -10,7 +10,7 @@ from launcher.aws import eks, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
-from launcher.emulation import find_sandbox
+from launcher.emulation import find_sandbox, runs_elsewhere
 from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
@@ -158,7 +158,8 @@ def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
         exists = eks.describe(session, str(head_node.host)) is not None if pods else stack is not None
     except SchedulerEndedError:
         # The sandbox of a launch has no mark, and ends with the launch.
-        return f"the sandbox of {cluster} has ended" if head_node.instance else ""
+        ended = head_node.instance and not runs_elsewhere(environment, head_node.instance)
+        return f"the sandbox of {cluster} has ended" if ended else ""
     except SlipwayError:
         return ""
     if stack is not None and stack.status.startswith(_REMOVAL):
@@ -167,16 +168,8 @@ def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
     return "" if exists else f"{cluster} is gone"
 
 
-class OwnSandboxError(SchedulerEndedError):
-    """A run is in the sandbox of a launch that goes on: the sandbox ends with it, and has no address for others."""
-
-    def __init__(self, name: str) -> None:
-        """`name` is the run's."""
-        super().__init__(
-            f"{name} runs in the sandbox of its launch, which no other command reaches",
-            hint=f"slipway status {name} reads its run folder, as top, logs and report do; Ctrl-C in its terminal ends"
-            " it; a launch after slipway sandbox start runs where other commands reach it",
-        )
+class SandboxOutOfReachError(SchedulerEndedError):
+    """The sandbox of a run goes on, and this command cannot reach it."""
 
 
 def environment_of(submission: Submission, environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -207,7 +200,12 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     if sandbox is None:
         name = folder.path.parent.name
         if command.state == RUNNING:
-            raise OwnSandboxError(name)
+            # It ends with its launch, and has no address for others.
+            raise SandboxOutOfReachError(
+                f"{name} runs in the sandbox of its launch, which no other command reaches",
+                hint=f"slipway status {name} reads its run folder, as top, logs and report do; Ctrl-C in its terminal"
+                " ends it; a launch after slipway sandbox start runs where other commands reach it",
+            )
         message = "the sandbox of this run has ended, with everything in it"
         hint = f"slipway report {name} and slipway logs {name} show what the run folder contains"
         raise SchedulerEndedError(message, hint=hint)
@@ -278,10 +276,15 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> "Sandbox"
     """The sandbox that a head node belongs to.
 
     Raises:
+        SandboxOutOfReachError: the sandbox was started with another HOME or XDG_CACHE_HOME.
         SchedulerEndedError: the sandbox has ended.
     """
     # A sandbox that ends with its launch has no mark here.
     sandbox = find_sandbox(environment, str(head_node.region), mark=head_node.instance) if head_node.instance else None
+    if sandbox is None and head_node.instance and runs_elsewhere(environment, head_node.instance):
+        message = f"the sandbox of {head_node.host} runs, but was started with another HOME or XDG_CACHE_HOME"
+        hint = "run this command with the HOME and XDG_CACHE_HOME of slipway sandbox start"
+        raise SandboxOutOfReachError(message, hint=hint)
     if sandbox is None:
         message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
         raise SchedulerEndedError(
