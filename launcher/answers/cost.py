@@ -53,10 +53,10 @@ def page(costs: Surveyed, width: int) -> list[str]:
     else:
         unknown = sum(stack.usd_per_hour is None for stack in costs.stacks)
         more = f", and {unknown} of unknown cost" if unknown else ""
-        total = words.dollars(hourly(costs.stacks))
+        total = words.usd(hourly(costs.stacks))
         lines = [
             "",
-            *fold(f"  {number_of(len(costs.stacks), 'stack')}: ${total} an hour now{more}.", width),
+            *fold(f"  {number_of(len(costs.stacks), 'stack')}: {total} an hour now{more}.", width),
             "",
         ]
         lines += _table(costs, width)

@@ -76,7 +76,7 @@ def page(removal: Removal, width: int) -> list[str]:
     lines += [piece for retained in removal.kept for piece in _retained_lines(retained, width)] or ["    nothing"]
     if removal.kept:
         more = ", without those that have no price" if removal.incomplete else ""
-        lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for retained resources{more}"]
+        lines += ["", f"  {words.usd(removal.usd_per_month)} a month for retained resources{more}"]
     return lines
 
 
@@ -85,7 +85,7 @@ def _retained_lines(retained_item: Retained, width: int) -> list[str]:
     if retained_item.gib is not None:
         facts.append(size(retained_item.gib))
     if retained_item.usd_per_month is not None:
-        facts.append(f"${words.dollars(retained_item.usd_per_month)} a month")
+        facts.append(f"{words.usd(retained_item.usd_per_month)} a month")
     elif retained_item.unpriced is not None:
         facts.append(f"unpriced: {retained_item.unpriced}")
     return [

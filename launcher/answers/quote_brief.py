@@ -39,7 +39,7 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
     for group, members in groupby(ordered, key=lambda component: component.group):
         lines = list(members)
         usd = sum_usd(line.usd for line in lines)
-        yield f"{group} ${words.dollars(usd)}" + (" and more" if any(line.usd is None for line in lines) else "")
+        yield f"{group} {words.usd(usd)}" + (" and more" if any(line.usd is None for line in lines) else "")
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:

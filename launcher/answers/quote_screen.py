@@ -85,7 +85,7 @@ def facts(quoted: Quote, priced: Priced) -> Iterator[tuple[str, str, str]]:
     else:
         label = "Total" if quoted.serving is None else "A month"
         sign = "~" if quoted.derived_lines else ""
-        yield label, f"{sign}${words.dollars(usd.mid)}", "; ".join(part for part in _total(quoted) if part)
+        yield label, f"{sign}{words.usd(usd.mid)}", "; ".join(part for part in _total(quoted) if part)
     yield from _work(quoted) if quoted.serving is None else _traffic(quoted, quoted.serving)
     yield from _limits(quoted)
     if priced.request.workload.train is not None:
@@ -105,11 +105,11 @@ def _work(quoted: Quote) -> Iterator[tuple[str, str, str]]:
 
 def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str, str]]:
     if (million := outlook.usd_per_million_output_tokens) is not None:
-        yield "A million", f"${words.dollars(million)}", "output tokens, with all of the bill"
+        yield "A million", f"{words.usd(million)}", "output tokens, with all of the bill"
     elif (million := outlook.usd_per_million_tokens) is not None:
-        yield "A million", f"${words.dollars(million)}", "tokens, in and out"
+        yield "A million", f"{words.usd(million)}", "tokens, in and out"
     if outlook.utilisation is not None and outlook.idle_usd_per_month is not None:
-        yield "Used", f"{outlook.utilisation:.0%}", f"${words.dollars(outlook.idle_usd_per_month)} a month is idle"
+        yield "Used", f"{outlook.utilisation:.0%}", f"{words.usd(outlook.idle_usd_per_month)} a month is idle"
     if outlook.instances is not None:
         count = outlook.instances
         yield "Instances", f"{count.mean:.3g}", f"on average; {count.least:.3g} to {count.most} over the day"
@@ -119,7 +119,7 @@ def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str,
         name, rate = shlex.quote(quoted.plan.name), quoted.usd_per_hour
         if quoted.plan.place.option in PREPAID and quoted.left_up_usd_per_hour is not None:
             name, rate = f"{name}; the plan's instances are prepaid", quoted.left_up_usd_per_hour
-        yield "While it is up", f"${words.dollars(rate)}/h", f"until slipway down {name}"
+        yield "While it is up", f"{words.usd(rate)}/h", f"until slipway down {name}"
 
 
 def _total(quoted: Quote) -> Iterator[str]:
@@ -129,9 +129,9 @@ def _total(quoted: Quote) -> Iterator[str]:
         yield "" if certain else ends
         yield ranges.average(quoted.usd)
     if quoted.commitment_usd is not None:
-        yield f"a commitment of ${words.dollars(quoted.commitment_usd)}"
+        yield f"a commitment of {words.usd(quoted.commitment_usd)}"
     if quoted.cash_after_credits_usd is not None:
-        yield f"${words.dollars(quoted.cash_after_credits_usd)} in cash after credits"
+        yield f"{words.usd(quoted.cash_after_credits_usd)} in cash after credits"
 
 
 def _afterwards(quoted: Quote) -> str:
@@ -148,14 +148,14 @@ def _afterwards(quoted: Quote) -> str:
     when = "after the job" if per_job else "after the idle stop"
     stays = left == quoted.running_usd_per_hour
     when = "after the job the nodes stay:" if stays else when
-    return f"{when} ${words.dollars(left)}/h until slipway down {name}"
+    return f"{when} {words.usd(left)}/h until slipway down {name}"
 
 
 def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     budget, usd = quoted.plan.request.budget, quoted.usd
     if budget.stop_at_usd is not None:
         text = stop_text(quoted.plan, budget.stop_at_usd, quoted.usd_per_hour)
-        yield "Limit", f"${words.dollars(budget.stop_at_usd)}", text
+        yield "Limit", f"{words.usd(budget.stop_at_usd)}", text
     elif usd is not None and quoted.serving is None:
         limit = f"{_round_up(usd.high):,f}"
         yield "Limit", "none", f"budget.stop_at_usd: {limit.replace(',', '')} would stop it at ${limit}"
@@ -167,7 +167,7 @@ def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
         if allowed_usd != budget.max_usd:
             # The plan does not name the command's limit.
             text = f"{text} than {name}"
-        yield "Budget", f"${words.dollars(allowed_usd)}", f"exceeded: {text}" if over else text
+        yield "Budget", f"{words.usd(allowed_usd)}", f"exceeded: {text}" if over else text
 
 
 def _round_up(usd: Decimal) -> Decimal:
@@ -265,7 +265,7 @@ def _hourly(quoted: Quote, line: CostComponent) -> str:
     rate, nodes = quoted.usd_per_hour, quoted.plan.place.nodes
     if rate is None or line.unit_price_usd is None or quoted.serving is not None:
         return f"{line.name} {words.cents(line.usd)}".strip()
-    return f"{line.quantity / nodes:,.2f} h × ${words.dollars(rate)}"
+    return f"{line.quantity / nodes:,.2f} h × {words.usd(rate)}"
 
 
 def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:

@@ -157,7 +157,7 @@ def _money(report: Report) -> list[str]:
 
 
 def _billed_line(billable: Billable) -> str:
-    usd = f", ${words.dollars(billable.usd)}" if billable.usd is not None else ""
+    usd = f", {words.usd(billable.usd)}" if billable.usd is not None else ""
     quoted = f"; quoted {number_of(billable.quoted_seconds, 'second')}" if billable.quoted_seconds is not None else ""
     seconds = f"{number_of(billable.seconds, 'second')} of each instance at the rate on demand"
     return f"the service bills {seconds}{usd} (trained {billable.trained_seconds:,}){quoted}"
@@ -170,19 +170,19 @@ def used_lines(report: Report) -> list[str]:
         return []
     took = duration_text(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
     if cost is None:
-        return [f"used {took}, ${words.dollars(used)}"]
+        return [f"used {took}, {words.usd(used)}"]
     hourly = f"job hours at {_rates(report, rate)}"
     tail = bool(report.rates.tail_h)
     if report.running_h:
         later = "idle tail and storage are still to come" if tail else "storage is still to come"
-        return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {later}"]
+        return [f"used {took}, {words.usd(used)}: {hourly}, start-up and the other hourly lines; {later}"]
     others = words.dollars(used - (report.usd_at_quoted_rate or Decimal(0)))
     around = "start, idle tail" if tail else "start"
     breakdown = f"{hourly}, and ${others} for {around}, storage, network and other"
-    lines = [f"used {took}, ${words.dollars(used)}: {breakdown}"]
+    lines = [f"used {took}, {words.usd(used)}: {breakdown}"]
     if report.usd_unused:
         paid = words.dollars(used + report.usd_unused)
-        lines.append(f"this run left ${words.dollars(report.usd_unused)} of the prepaid fee unused: ${paid} in all")
+        lines.append(f"this run left {words.usd(report.usd_unused)} of the prepaid fee unused: ${paid} in all")
     return lines
 
 
@@ -216,7 +216,7 @@ def left_up(report: Report) -> list[str]:
     nodes, types = report.usd_per_hour, report.attempts[-1].instance_types if report.attempts else ()
     nodes = None if nodes is None else report.rates.of_types(types, nodes)
     costs = "in AWS it would cost" if report.simulated else "it costs"
-    amount = f"${words.dollars(rate)} an hour"
+    amount = f"{words.usd(rate)} an hour"
     if report.endpoint is not None:
         amount = f"about {amount} at the quoted load"
     elif report.rates.tail_h and nodes is not None:

@@ -9,7 +9,7 @@ from launcher.answers import meter
 from launcher.answers.lines import fold
 from launcher.answers.report import attempt_rows, left_up_lines, stop_lines, stored_lines
 from launcher.answers.straggler import straggler_lines
-from launcher.answers.words import dollars, saved_text
+from launcher.answers.words import saved_text, usd
 from launcher.model.job import JobState
 from launcher.model.meter import Meter
 from launcher.model.report import Attempt, RunStatus
@@ -197,7 +197,7 @@ def _standing(state: RunState) -> tuple[str, ...]:
     most = "about" if state.report is not None and state.report.endpoint is not None else "at most"
     return (
         f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(state)}",
-        f"  {most} ${dollars(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
+        f"  {most} {usd(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
         f"  slipway down {state.name}{erase} removes them",
     )
 

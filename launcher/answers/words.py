@@ -36,6 +36,16 @@ def dollars(amount: Decimal | None, without: str = "–") -> str:
     return f"{amount:,.0f}" if amount >= WHOLE_DOLLARS else f"{amount:,.2f}"
 
 
+def usd(amount: Decimal | None) -> str:
+    """Money with its sign, which stands before the number also where that is only known to be small.
+
+    >>> usd(Decimal("37.604")), usd(Decimal("0.00002")), usd(None)
+    ('$37.60', '<$0.0001', '$–')
+    """
+    text = dollars(amount)
+    return f"<${text[1:]}" if text.startswith("<") else f"${text}"
+
+
 def cents(usd: Decimal | None, without: str = "") -> str:
     """Money to the cent.
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -370,6 +371,13 @@ def test_unanswering_region_is_named_beside_others(running_cluster, surveyed):
     cost_survey = surveyed(only=None)
     assert cost_survey.stacks == ()
     assert [region for region, _ in cost_survey.unanswered] == ["eu-west-1", REGION]
+
+
+def test_total_of_a_store_alone_has_its_sign_before_the_number(running_cluster, surveyed):
+    cost_survey = surveyed()
+    store = next(cost for cost in cost_survey.stacks if cost.kind == "checkpoints")
+    alone = replace(cost_survey, stacks=(replace(store, usd_per_hour=Decimal("0.00002")),))
+    assert page(alone, 80)[1] == "  1 stack: <$0.0001 an hour now."
 
 
 def test_cost_page_and_document_agree(running_cluster, surveyed):
