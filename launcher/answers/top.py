@@ -81,8 +81,10 @@ def _without_nodes(state: RunState) -> str:
         return "no node runs it now"
     if state.command.sandbox and not state.attempts:
         return "its job has not started"
-    own = "its nodes are in the sandbox of its launch, and not shown"
-    return own if state.own_sandbox else "no node runs it now"
+    if state.own_sandbox:
+        return "its nodes are in the sandbox of its launch, and not shown"
+    running = state.status == RunStatus.RUNNING
+    return "this command does not reach its nodes, which are not shown" if running else "no node runs it now"
 
 
 def _job(now: JobNow) -> list[str]:

@@ -28,7 +28,13 @@ from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, 
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.guard_stop import guard_stop, read_endpoint_stop
 from launcher.workflow.cluster.job_connection import connect_job
-from launcher.workflow.cluster.reach import environment_of, environment_of_run, gone_if_removed, removal_of
+from launcher.workflow.cluster.reach import (
+    SandboxOutOfReachError,
+    environment_of,
+    environment_of_run,
+    gone_if_removed,
+    removal_of,
+)
 from launcher.workflow.history.attempts import (
     STOPPED,
     attempts,
@@ -110,11 +116,7 @@ def run_state(
     """
     submission = read_submission(folder)
     if submission is None and goes_on(folder):
-        # A run whose command is running on this computer: what that brings into the folder says how the job is
-        state = _with_job(_ended_state(name, folder), folder)
-        if not state.attempts or state.status != RunStatus.RUNNING.value:
-            return state
-        return _with_meter(state, folder, datetime.now(UTC))
+        return _followed_here(name, folder)
     if submission is None:
         return _with_stacks(_ended_state(name, folder), folder, environment)
     try:
@@ -122,11 +124,21 @@ def run_state(
             return _current_state(name, folder, submission, environment, notify)
     except SchedulerEndedError as problem:
         notify(problem.message)
+        if isinstance(problem, SandboxOutOfReachError) and goes_on(folder):
+            return _followed_here(name, folder)
         last_state = _ended_state(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
         # A killed launch whose job was submitted: how the job ended is not known.
         unknown = last_state.status in (RunStatus.RUNNING.value, KILLED)
         return replace(last_state, status=UNKNOWN) if unknown else last_state
+
+
+def _followed_here(name: str, folder: RunFolder) -> RunState:
+    """The state of a run whose command runs on this computer: by what that command brings into the folder."""
+    state = _with_job(_ended_state(name, folder), folder)
+    if not state.attempts or state.status != RunStatus.RUNNING.value:
+        return state
+    return _with_meter(state, folder, datetime.now(UTC))
 
 
 def read_before_removal(name: str, root: Path, environment: Mapping[str, str], notify: Notify) -> None:

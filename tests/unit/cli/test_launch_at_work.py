@@ -2,10 +2,12 @@
 
 import json
 import os
+import subprocess
 from datetime import UTC, datetime
 
 import pytest
 
+from launcher.model.emulator import MARK
 from launcher.records import run_folder
 from launcher.records.command_record import FILE
 from launcher.workflow.run.status_logs import follow_logs
@@ -80,6 +82,26 @@ def test_launch_in_running_sandbox_that_is_not_found_names_no_own_sandbox(workin
     assert "its launch" not in text
     assert "own sandbox" not in text
     assert "not started" not in text
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_launch_in_sandbox_of_another_home_is_shown_by_its_folder(working_run, slipway, command):
+    mark = "0123456789abcdee"
+    head_node = {**SUBMISSION["head_node"], "instance": mark}
+    working_run.write_json("submission.json", {**SUBMISSION, "head_node": head_node})
+    server = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: mark})
+    try:
+        _, out, err = slipway(command, "tiny")
+    finally:
+        server.kill()
+        server.wait()
+    text = " ".join(out.split())
+    assert "tiny: running" in text
+    assert "has not started" not in text
+    assert "step 40 of 900" in text
+    assert ("does not reach its nodes" in text) == (command == "top")
+    assert "has ended" not in err
+    assert ("was started with another HOME or XDG_CACHE_HOME" in err) == (command == "status")
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
