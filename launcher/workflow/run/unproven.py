@@ -11,7 +11,7 @@ from launcher.workflow.run.launch_options import LaunchOptions
 
 
 def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) -> None:
-    """Warn about a successful job without a stored checkpoint or simulated interruption; in the sandbox, raise."""
+    """Warn about a successful job that stored no checkpoint; raise if a requested interruption was not simulated."""
     findings: list[Finding] = []
     if log.not_played:
         fix = "give the job more steps, or --interrupt-after fewer seconds"
@@ -27,13 +27,10 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
         else:
             lost = f"its work since step {resumed:,}" if resumed else "all its work"
             findings += _checkpoint_findings(report.name, lost, report.stored.troubles)
-    if not findings:
-        return
-    if options.sandbox:
-        unproven = "its interruption proved nothing" if log.not_played else "it stored no checkpoint"
-        raise DeploymentFailedError(f"the job succeeded, but {unproven}", findings=findings)
+    if log.not_played:
+        raise DeploymentFailedError("the job succeeded, but its interruption proved nothing", findings=findings)
     for finding in findings:
-        options.notify(f"warning: {finding.message}")
+        options.notify(f"warning: {finding.message}{finding.hint and f' ({finding.hint})'}")
 
 
 def _checkpoint_findings(name: str, lost: str, troubles: Sequence[str]) -> list[Finding]:

@@ -52,3 +52,19 @@ def test_unrecognised_checkpoints_have_the_pattern_as_their_fix(tmp_path):
     unrecognised = findings["checkpoints-not-recognised"]
     assert unrecognised.message == "no file is recognised: a_5.npz"
     assert unrecognised.hint == "if these files are checkpoints, write checkpoint: {pattern: 'a_(\\d+)\\.npz'}"
+
+
+@pytest.mark.parametrize("sandbox", [True, False])
+def test_success_without_a_checkpoint_is_warned_of_and_no_failure(tmp_path, sandbox):
+    quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
+    log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=sandbox)
+    messages = []
+    options = LaunchOptions(
+        root=tmp_path, sandbox=sandbox, dry_run=False, notify=messages.append, progress=lambda _: None
+    )
+    report = replace(
+        REPORT, simulated=sandbox, attempts=(replace(FINISHED, resumed_from_step=0),), stored=StoredCheckpoints(count=0)
+    )
+    refuse_unproven_run(log, report, options)
+    expected = "warning: the job stored no checkpoint: an interruption would lose all its work"
+    assert messages == [f"{expected} (save into the folder $SLIPWAY_CHECKPOINT_DIR, or set checkpoint.mode to none)"]
