@@ -71,7 +71,7 @@ def _texts(lines: Sequence[str]) -> Iterator[str]:
 def _kind(text: str) -> str:
     if text.startswith(("$ ", "next: ")):
         return "command"
-    return "heading" if text.startswith(HEADINGS) else "soft" if text[0].isdigit() and "rows" in text else "plain"
+    return "heading" if text.startswith(HEADINGS) else "soft" if text[0].isdigit() and ": --all." in text else "plain"
 
 
 def picture() -> str:

@@ -1,6 +1,5 @@
 """The first screen of `slipway plan` for training: what can be launched now, what is cheaper, and the next command."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import TypeAlias
@@ -52,7 +51,7 @@ def first_groups(priced: Priced) -> list[Group]:
 
 
 def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], list[Group]]:
-    title, last = fold(f"  {headline(priced)}", width), _last(priced, width, called=called)
+    title = fold(f"  {headline(priced)}", width)
     refusals, notes = _notes(priced)
     notes = notes[: max(0, MAX_NOTES - len(refusals))]
     allowed, others = shown_ranks(priced)
@@ -63,6 +62,7 @@ def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], li
     sizes = (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER)
     for number, (count, rows) in enumerate(sizes, 1):
         groups = _groups(priced, allowed, others, rows)
+        last = _last(priced, width, sum(len(ranks) for _, ranks in groups), called=called)
         shown = [piece for note in (*refusals, *notes[:count]) for piece in fold(f"  {note}", width)]
         # A row is priced only for a screen that has room for it.
         room = MAX_LINES - _height([*title, "", *shown, *last], width)
@@ -255,16 +255,24 @@ def _port(priced: Priced) -> Iterator[str]:
     yield whole if len(whole) + 2 <= TERMINAL else text
 
 
-def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
+def more_rows(priced: Priced, shown: int) -> str:
+    """How many rows a screen of `shown` ones leaves out, with the unpriced ones; empty if it shows all."""
+    hidden = priced.considered - shown
+    if priced.considered <= 1 or hidden <= 0:
+        return ""
+    unpriced = sum(priced.standing(rank) is Standing.UNPRICED for rank in range(1, len(priced.candidates) + 1))
+    # A candidate with the best number of nodes stands for those with others, which are not counted here.
+    complete = len(priced.candidates) == priced.considered
+    which = f", {unpriced:,} of them unpriced" if complete else ", some unpriced"
+    return f"{hidden:,} more{which if unpriced else ''}: --all."
+
+
+def _last(priced: Priced, width: int, shown: int, *, called: bool) -> list[str]:
     """The number of other rows and of warnings, the dates of the prices, the next commands."""
-    total = Counter(priced.standing(rank) is Standing.UNPRICED for rank in range(1, len(priced.candidates) + 1))
-    more = f"{len(priced.candidates):,} of {number_of(priced.considered, 'row')}"
-    unpriced = f", {total[True]:,} unpriced" if total[True] else ""
     grave = _grave(priced)
     others = [finding for finding in priced.findings if finding not in grave]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
-    many = f"{more}{unpriced}: --all." if priced.considered > 1 else ""
-    said = [text for text in (many, counted, price_dates(priced.candidates)) if text]
+    said = [text for text in (more_rows(priced, shown), counted, price_dates(priced.candidates)) if text]
     lines = fold(f"  {' '.join(said)}", width)
     commands = [command_for(priced, "quote", 1)]
     refused = shown_ranks(priced)[1]

@@ -3,7 +3,7 @@
 from launcher.answers import words
 from launcher.answers.headline import unpriced_answer
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.plan_screen import refused_title, shown_ranks
+from launcher.answers.plan_screen import more_rows, refused_title, shown_ranks
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.answers.serving_table import headline, how, million_title, per_million, utilisation_text
@@ -80,10 +80,8 @@ def _notes(priced: Priced) -> list[str]:
     hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
     if any(hosted) and not all(hosted):
         notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")
-    unpriced = sum(candidate.usd is None for candidate in priced.candidates)
-    more = f"{len(priced.candidates):,} of {number_of(priced.considered, 'row')}"
-    counted = f"{more}{f', {unpriced:,} unpriced' if unpriced else ''}: --all. " if priced.considered > 1 else ""
-    return [*notes, f"{counted}{price_dates(priced.candidates)}"]
+    more = more_rows(priced, sum(len(ranks) for _, ranks in first_groups(priced)))
+    return [*notes, f"{more}{more and ' '}{price_dates(priced.candidates)}"]
 
 
 def _next(priced: Priced) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from launcher.answers import explain, words
 from launcher.answers.plan import page
 from launcher.answers.plan_document import document
-from launcher.answers.plan_screen import shown_ranks
+from launcher.answers.plan_screen import more_rows, shown_ranks
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
 from launcher.answers.quote_screen import page as quote_screen_page
@@ -45,6 +45,13 @@ workload: {train: {model: llama-3.1-8b, hours: 12}}
 target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: [us-east-1, us-west-2]}
 purchase: {credits: [{pool: poc, usd: 300, expires: 2026-12-31T00:00:00Z}]}
 budget: {max_usd: 1500}
+"""
+WITH_UNPRICED = """
+slipway: 1
+name: two-types
+workload: {train: {model: llama-3.1-8b, tokens_b: 1}}
+target: {kind: parallelcluster, instance_type: [p5.48xlarge, trn2.48xlarge], nodes: 1, region: us-east-2}
+purchase: {option: on-demand}
 """
 CANDIDATE = {
     *("rank", "digest", "target", "instance_type", "accelerator", "accelerators", "nodes", "region", "az_id"),
@@ -447,3 +454,23 @@ def test_first_screen_warns_of_a_spending_limit_below_the_total(price_text, limi
     shown = " ".join(" ".join(quote_screen_page(price_text(text).quote(1), 1, 80, price_text(text))).split())
     assert ("the guard stops it at about" in shown) == bool(warned)
     assert warned in shown
+
+
+def test_screen_counts_the_rows_that_it_leaves_out(price_text):
+    for text, which in ((SOME, ", some unpriced"), (HOURS, "")):
+        offers = price_text(text)
+        lines = page(offers, 120, everything=False)
+        shown = sum(bool(ROW.match(line)) for line in lines)
+        assert shown
+        hidden = offers.considered - shown
+        counted = f"{hidden:,} more{which}: --all."
+        assert any(line.strip().startswith(counted) for line in lines) == (hidden > 0), lines
+    assert more_rows(offers, offers.considered) == ""
+
+
+def test_unpriced_rows_are_counted_where_each_row_is_a_candidate(price_text):
+    offers = price_text(WITH_UNPRICED)
+    assert len(offers.candidates) == offers.considered > 1
+    unpriced = sum(offers.row(rank).usd is None for rank in range(1, offers.considered + 1))
+    assert unpriced
+    assert more_rows(offers, 0) == f"{offers.considered} more, {unpriced} of them unpriced: --all."
