@@ -26,8 +26,8 @@ def debug(
     """Write one archive about a run and its cluster: events, logs, nodes, stacks. Secrets are masked.
 
     It is for someone who has to find out what failed, and holds events, logs, metrics, the state of Slurm or
-    Kubernetes, the boot output of nodes, the events of stacks, and versions. Account numbers and e-mail addresses are
-    masked too, and its size is bounded. Nothing is sent.
+    Kubernetes, the boot output of nodes, what the nodes of a running job say of themselves, the events of stacks, and
+    versions. Account numbers and e-mail addresses are masked too, and its size is bounded. Nothing is sent.
     """
     from launcher.answers import debug as answer
     from launcher.answers import nodes, status

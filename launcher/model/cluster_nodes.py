@@ -96,6 +96,11 @@ class NodeFacts:
         return f"job {self.node.job} continues to its end on it; no other job starts there"
 
     @property
+    def keeps(self) -> str:
+        """The sentence for a job on a node that accepts jobs again."""
+        return "no job runs on it" if self.node.job is None else f"job {self.node.job} continues"
+
+    @property
     def loses(self) -> str:
         """The sentence for a job that an action ends without a chance to save."""
         if self.node.job is None:

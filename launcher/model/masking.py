@@ -9,11 +9,18 @@ _NAMES = (
     r"|authorization|cookie)"
 )
 """Words of names whose values are secrets: a number of tokens, and a tokenizer, is none."""
+_QUOTE = r"(?:\\*[\"'])?"
+"""A quotation mark, escaped as often as it is nested in strings of JSON."""
+_IN_STRING = r"\\+(?![\"'\\])"
+"""Backslashes of a value itself: those before a quotation mark belong to the string around the value."""
 _NAMED = re.compile(
-    rf"(?i)(?P<name>{_NAMES}[\w.-]{{0,40}})(?P<mark>[\"']?\s*[:=]\s*)(?P<quote>[\"']?)(?!\s*(?:null|none|true|false)\b)"
-    r"(?P<value>(?:bearer\s+|basic\s+)?[^\s\"',;&}\]]{4,})"
+    rf"(?i)(?P<name>{_NAMES}[\w.-]{{0,40}})"
+    rf"(?P<mark>{_QUOTE}\s*[:=]\s*|\\*[\"']\s*,\s*\\*[\"']\w*value\\*[\"']\s*:\s*)"
+    rf"(?P<quote>{_QUOTE})(?!\s*(?:null|none|true|false)\b)"
+    rf"(?P<value>(?:bearer\s+|basic\s+)?(?:[^\s\"',;&}}\]\\]|{_IN_STRING}){{4,}})"
 )
-"""`NAME: value`, `NAME=value` and `"NAME": "value"` where the name says that the value is a secret."""
+"""`NAME: value`, `NAME=value`, `"NAME": "value"` and `"NAME", "value": "value"` (the variables of a pod) where the name
+says that the value is a secret."""
 _FORMS = tuple(
     re.compile(form)
     for form in (
@@ -21,19 +28,20 @@ _FORMS = tuple(
         r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}",
         r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk-|npm_|pypi-|dop_v1_|k8s-aws-v1\.)[A-Za-z0-9_-]{16,}",
         r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}",
-        r"(?i)X-Amz-(?:Signature|Credential|Security-Token)=[^&\s\"']+",
+        r"(?i)X-Amz-(?:Signature|Credential|Security-Token)=[^&\s\"'\\]+",
         r"\bAIza[A-Za-z0-9_-]{30,}",
-        r"(?i)https://(?:hooks\.slack\.com/|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/|[\w.-]+\.webhook\.office\.com/)\S+",
+        r"(?i)https://(?:hooks\.slack\.com/|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/|[\w.-]+\.webhook\.office\.com/)[^\s\"'\\]+",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     )
 )
 """Keys of AWS and Google, tokens of Hugging Face, GitHub, GitLab, Slack, OpenAI, npm, PyPI, EKS; web tokens; signed
 addresses, and those of webhooks."""
 _WORD = re.compile(
-    rf"(?i)(?P<word>--[\w-]*{_NAMES}[\w-]*\s+|\bwandb\s+login\s+)(?P<quote>[\"']?)(?!-)(?P<value>[^\s\"';|&]{{4,}})"
+    rf"(?i)(?P<word>(?:--[\w-]*{_NAMES}[\w-]*|\bwandb\s+login)(?:\s+|\\*[\"']\s*,\s*))(?P<quote>{_QUOTE})(?!-)"
+    rf"(?P<value>(?:[^\s\"';|&\\]|{_IN_STRING}){{4,}})"
 )
-"""A command's option or word that a secret follows."""
-_LOGIN = re.compile(r"(?P<scheme>://)[^/\s:@]{1,100}:[^/\s@]{1,200}@")
+"""A command's option or word that a secret follows, in a line or in a list of words."""
+_LOGIN = re.compile(r"(?P<scheme>://)[^/\s:@\"']{1,100}:[^/\s@\"']{1,200}@")
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z.])\d{12}(?![0-9A-Za-z.])")
 _PERSON = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
 _NUMBER = re.compile(r"[\d.,eE+-]+")

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from launcher.model.cluster_nodes import ClusterNode, NodeUse
-from launcher.model.kubernetes import JOB_LABEL
+from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL
 from launcher.submit.kubernetes.connection import Connection, RefusedError
-from launcher.submit.kubernetes.words import UNHEALTHY
+from launcher.submit.kubernetes.words import KUEUE_VERSIONS, UNHEALTHY, WORKLOADS
 
 NODES = "/api/v1/nodes"
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -23,6 +23,8 @@ _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}$")
 """The end of a providerID: `aws:///ZONE/i-...` of EKS, `.../hyperpod-ID-i-...` of HyperPod."""
 _LIVING = ("Pending", "Running")
 _NOT_FOUND = 404
+_MAX_LOGS, _LOG_LINES = 16, 1000
+"""Pods whose output is read for diagnostics, and lines of each container."""
 _MERGE = "application/merge-patch+json"
 
 
@@ -129,19 +131,54 @@ def evictable(connection: Connection, node: str) -> list[dict[str, Any]]:
 
 
 def diagnostics(connection: Connection, namespace: str) -> dict[str, str]:
-    """The objects that describe a cluster and a namespace, as JSON by file name; a refusal is the text of its file."""
+    """The state of a cluster and a namespace, by file name: objects as JSON, and the end of the output of pods.
+
+    Events of nodes are in the namespace `default`. A refusal is the text of its file; a kind that the cluster does not
+    have has no file.
+    """
     within = f"/api/v1/namespaces/{namespace}"
+    jobs = {f"{kind.plural}.json": kind.path.format(namespace=namespace) for kind in JOB_KINDS.values()}
+    queued = {
+        f"workloads-{version}.json": WORKLOADS.format(version=version, namespace=namespace)
+        for version in KUEUE_VERSIONS
+    }
     paths = {
         "version.json": "/version",
         "nodes.json": NODES,
+        "node-events.json": "/api/v1/namespaces/default/events",
+        "daemonsets.json": "/apis/apps/v1/daemonsets",
         "pods.json": f"{within}/pods",
         "events.json": f"{within}/events",
-        "jobs.json": f"/apis/batch/v1/namespaces/{namespace}/jobs",
     }
     texts = {}
-    for name, path in paths.items():
+    for name, path in (paths | jobs | queued).items():
+        query = {"fieldSelector": "involvedObject.kind=Node"} if name == "node-events.json" else None
         try:
-            texts[name] = json.dumps(connection.ask("GET", path), indent=1)
+            objects = connection.find(path, query=query)
         except RefusedError as refused:
             texts[name] = refused.message
+            continue
+        if objects is None:
+            continue
+        texts[name] = json.dumps(objects, indent=1)
+        if name == "pods.json":
+            texts |= _logs(connection, within, objects["items"])
     return texts
+
+
+def _logs(connection: Connection, within: str, pods: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The end of the output of each container, of pods that failed first, then of the newest ones."""
+    newest = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+    chosen = sorted(newest, key=lambda pod: pod.get("status", {}).get("phase") != "Failed")[:_MAX_LOGS]
+    logs = {}
+    for pod in chosen:
+        name, parts = pod["metadata"]["name"], []
+        for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
+            query = {"container": str(container["name"]), "tailLines": str(_LOG_LINES), "timestamps": "true"}
+            try:
+                printed = connection.text(f"{within}/pods/{name}/log", query=query)
+            except RefusedError as refused:
+                printed = refused.message
+            parts.append(f"== {container['name']}\n{printed.rstrip()}\n")
+        logs[f"logs/{name}.txt"] = "\n".join(parts)
+    return logs

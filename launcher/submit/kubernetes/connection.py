@@ -78,6 +78,16 @@ class Connection:
             document: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MAX_BYTES)
             return document
 
+    def text(self, path: str, *, query: Mapping[str, str]) -> str:
+        """Return what a container has printed.
+
+        Raises:
+            UnreachableError: no complete answer came.
+        """
+        with self._translate_errors(path):
+            answer = self._call("GET", path, query=query, body=None, form="", timeout_s=TIMEOUT_S)
+            return bytes(answer.data).decode(errors="replace")
+
     def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
         """Return an object or a list; None if it is missing."""
         try:

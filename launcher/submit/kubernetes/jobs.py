@@ -424,7 +424,9 @@ class KubernetesJobs:
         reasons = [reason for pod in pods if (reason := words.waiting(pod))]
         reasons.sort(key=words.ON_ITS_WAY.__contains__)  # a pod that waits for nodes has a more specific reason
         if reasons:
-            more = f" ({len(reasons)} of {number_of(len(pods), 'pod')} wait)" if len(pods) > 1 else ""
+            # Kubernetes keeps the pods of earlier attempts.
+            count = sum(pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") for pod in pods)
+            more = f" ({len(reasons)} of {number_of(count, 'pod')} wait)" if count > 1 else ""
             return f"{reasons[0]}{more}"
         if words.hold_reason(job):
             return words.hold_reason(job, self._workload(job))
@@ -444,7 +446,7 @@ class KubernetesJobs:
         """The Kueue workload of a job; None if Kueue created none, or if the credentials may not read it."""
         query = {"labelSelector": f"{words.UID_LABEL}={job['metadata']['uid']}"}
         for version in words.KUEUE_VERSIONS:
-            path = f"/apis/kueue.x-k8s.io/{version}/namespaces/{self.namespace}/workloads"
+            path = words.WORKLOADS.format(version=version, namespace=self.namespace)
             try:
                 listing = self.connection.find(path, query=query)
             except RefusedError as refused:

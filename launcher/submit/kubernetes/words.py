@@ -17,6 +17,7 @@ UID_LABEL = "kueue.x-k8s.io/job-uid"
 """The label of a Kueue workload with its job's UID (kubernetes-sigs/kueue, pkg/controller/constants)."""
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 """Versions of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
+WORKLOADS = "/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/workloads"
 UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
 """HyperPod's taint of a node that has not passed, or no longer passes, its health checks."""
 CHECKED = "health checks: "

@@ -53,8 +53,7 @@ def effect(action: NodeAction, facts: NodeFacts, *, rebooted: str, replaced: str
             cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
             return NodeEffect(job=facts.saves, node=f"once its pods have ended, {replaced}", cost=cost)
         case NodeAction.RESUME:
-            job = "no job runs on it" if facts.node.job is None else f"job {facts.node.job} continues"
-            return NodeEffect(job=job, node="it accepts pods again", cost=f"{facts.billed}, as before")
+            return NodeEffect(job=facts.keeps, node="it accepts pods again", cost=f"{facts.billed}, as before")
         case NodeAction.CHECK:
             raise without_health_checks()
 

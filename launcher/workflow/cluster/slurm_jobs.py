@@ -117,7 +117,7 @@ class SlurmCluster(DeployedCluster):
                 cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
                 return NodeEffect(job=facts.loses, node=self.after_replace, cost=cost)
             case NodeAction.RESUME:
-                return NodeEffect(job=facts.continues, node="it accepts jobs again", cost=f"{facts.billed}, as before")
+                return NodeEffect(job=facts.keeps, node="it accepts jobs again", cost=f"{facts.billed}, as before")
             case NodeAction.CHECK:
                 raise without_health_checks()
 

@@ -86,9 +86,9 @@ def plan_action(
         if node is None:
             named = ", ".join(f"{number} {each.name}" for number, each in enumerate(listed.nodes))
             raise ImpossibleError(f"{access.cluster} has no node {wanted}", hint=f"its nodes: {named or 'none'}")
-        _refuse_unfit(action, node)
         facts = _facts(folder, listed, node, now)
         try:
+            _refuse_unfit(action, node)
             effect = cluster_of(access.plan).node_effect(action, facts)
         except ImpossibleError as problem:
             hint = _fill_names(problem.hint or "", name, node)

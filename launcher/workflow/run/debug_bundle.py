@@ -4,6 +4,7 @@ import io
 import json
 import platform
 import tarfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,22 +13,44 @@ from pathlib import Path
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
-from launcher.model.cluster_nodes import ClusterNode
+from launcher.model.cluster_nodes import ClusterNode, NodeUse
 from launcher.model.distribution import DISTRIBUTION
 from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.masking import mask_secrets, secret_values
 from launcher.model.plan import Plan
+from launcher.model.units import number_of
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.rendering.names import NETWORK_STACK, STORE_STACK, TRAINING_STACK
+from launcher.submit.jobs import Nodes
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.run.node_access import cluster_access
+from launcher.workflow.run.on_nodes import job_nodes
 
 MAX_FILE, MAX_TOTAL = 1 << 20, 16 << 20
 """Bytes of text of one file, of which the end is kept, and of all files: the archive has about a tenth of it."""
 MAX_NODES, MAX_EVENTS = 16, 300
-"""Nodes whose boot output is read, and events of each stack."""
+"""Nodes whose boot output and logs are read, and events of each stack."""
+NODES_S = 120.0
+"""Seconds after which no further node is read."""
+_OF_NODE = """show() { printf '$ %s\\n' "$*"; "$@" 2>&1; echo; }
+show uptime
+show df -h
+show free -m
+# A broken chip may block its tool.
+for tool in nvidia-smi neuron-ls; do command -v $tool >/dev/null && show timeout 20 $tool; done
+command -v ibv_devinfo >/dev/null && show timeout 20 ibv_devinfo --list
+printf '$ dmesg\\n'
+{ dmesg --ctime 2>&1 || sudo -n dmesg --ctime 2>&1; } | tail -n 300
+log="$(scontrol show config 2>/dev/null | sed -n 's/^SlurmdLogFile *= //p')"
+log="$(printf %s "$log" | sed "s/%n/${SLURMD_NODENAME:-}/; s/%h/$(uname -n)/")"
+for log in "$log" /var/log/slurmd.log; do
+    [ -r "$log" ] && { printf '\\n$ tail %s\\n' "$log"; tail -n 300 "$log"; }
+done
+exit 0
+"""
+"""What a node says of itself: load, disks, memory, chips, network devices, the kernel's messages, its own logs."""
 _RUN_FILES = (
     "plan.json",
     "quote.json",
@@ -58,6 +81,9 @@ class Bundle:
             content = text()
         except (SlipwayError, OSError) as problem:
             self.missing[path] = mask_secrets(str(getattr(problem, "message", problem)), self.secrets)
+            return
+        if not content.strip():
+            self.missing[path] = "it is empty"
             return
         # Masked before it is cut: half a secret is not recognized.
         content = mask_secrets(content, self.secrets)
@@ -92,6 +118,11 @@ def collect(
             _add_cluster(bundle, access, stack_names(folder, access.plan))
     except (SlipwayError, OSError) as problem:
         bundle.missing["cluster"] = mask_secrets(str(getattr(problem, "message", problem)), bundle.secrets)
+    try:
+        with job_nodes(name, folder, environment) as nodes:
+            _add_nodes(bundle, nodes)
+    except (SlipwayError, OSError) as problem:
+        bundle.missing["node"] = mask_secrets(str(getattr(problem, "message", problem)), bundle.secrets)
     bundle.files = {"README.txt": _readme(name, folder, now, bundle), **bundle.files}
     return bundle
 
@@ -186,6 +217,17 @@ def _add_cluster(bundle: Bundle, access: ClusterAccess, names: Iterable[str]) ->
         bundle.add(f"stacks/{stack}.txt", lambda stack=stack: _events(access.session, stack))  # type: ignore[misc]
 
 
+def _add_nodes(bundle: Bundle, nodes: Nodes) -> None:
+    """Add what the nodes of a running job say of themselves: to read an idle one would start a job or a pod on it."""
+    started = time.monotonic()
+    for number, node in enumerate(nodes.names):
+        if number >= MAX_NODES or time.monotonic() - started > NODES_S:
+            left = number_of(len(nodes.names) - number, "node")
+            bundle.missing[f"node/{node}.txt"] = f"{left} not read: an archive has {MAX_NODES}, read within 2 minutes"
+            return
+        bundle.add(f"node/{node}.txt", lambda node=node: nodes.read(node, ["sh", "-c", _OF_NODE]))  # type: ignore[misc]
+
+
 def _nodes(bundle: Bundle, access: ClusterAccess) -> tuple[ClusterNode, ...]:
     """The nodes with an instance, those in trouble first."""
     try:
@@ -193,6 +235,9 @@ def _nodes(bundle: Bundle, access: ClusterAccess) -> tuple[ClusterNode, ...]:
     except SlipwayError as problem:
         bundle.missing["boot"] = problem.message
         return ()
+    for node in nodes:
+        if node.instance is None and node.use is not NodeUse.OFF:
+            bundle.missing[f"boot/{node.name}.txt"] = "the instance of the node is not known"
     return tuple(sorted((node for node in nodes if node.instance), key=lambda node: not node.use.troubled))
 
 

@@ -28,27 +28,33 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notif
         ImpossibleError: neither a job runs, nor does the cluster have nodes that can be entered.
         SchedulerEndedError: the run's sandbox has ended, or is that of its launch.
     """
+    with ExitStack() as stack:
+        try:
+            nodes = stack.enter_context(job_nodes(name, folder, environment))
+        except ImpossibleError as problem:
+            nodes = stack.enter_context(_free_nodes(name, folder, environment, problem))
+            notify(f"  {problem.message}; entering a node of the cluster without a job")
+        yield nodes
+
+
+@contextmanager
+def job_nodes(name: str, folder: RunFolder, environment: Mapping[str, str]) -> Iterator[Nodes]:
+    """The nodes of a run's job.
+
+    Raises:
+        ImpossibleError: no job runs.
+        SchedulerEndedError: the run's sandbox has ended, or is that of its launch.
+    """
     submission = read_submission(folder)
     if submission is None:
         environment_of_run(folder, environment)  # raises where the run's sandbox is out of reach
-        refused = ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")
-    else:
-        with gone_if_removed(submission, environment), closing(connect_job(submission, environment)) as connection:
-            recorded_submission = find_submission(folder, connection.source)
-            if recorded_submission is None:
-                message = f"the cluster never accepted a job of {name}"
-                refused = ImpossibleError(message, hint=f"slipway status {name}")
-            else:
-                try:
-                    nodes = connection.source.nodes(recorded_submission.submitted)
-                except ImpossibleError as problem:
-                    refused = problem
-                else:
-                    yield nodes
-                    return
-    with _free_nodes(name, folder, environment, refused) as free:
-        notify(f"  {refused.message}; entering a node of the cluster without a job")
-        yield free
+        raise ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")
+    with gone_if_removed(submission, environment), closing(connect_job(submission, environment)) as connection:
+        recorded_submission = find_submission(folder, connection.source)
+        if recorded_submission is None:
+            message = f"the cluster never accepted a job of {name}"
+            raise ImpossibleError(message, hint=f"slipway status {name}")
+        yield connection.source.nodes(recorded_submission.submitted)
 
 
 @contextmanager

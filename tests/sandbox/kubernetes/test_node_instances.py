@@ -1,5 +1,6 @@
 """The nodes of Kubernetes with their instances: listed, drained, rebooted and replaced, by the APIs of AWS."""
 
+import json
 import re
 import secrets
 import time
@@ -178,3 +179,26 @@ def test_shell_without_job_is_temporary_pod_on_node(session, connection, capfd):
         (pod,) = connection.ask("GET", "/api/v1/pods")["items"]
         assert (pod["spec"]["nodeName"], pod["metadata"]["namespace"]) == (first.name, "default")
     until(lambda: not connection.ask("GET", "/api/v1/pods")["items"])
+
+
+def test_diagnostics_have_output_of_every_pod_and_objects_of_served_kinds(session, connection):
+    first, second = cluster_nodes.read_nodes(connection)
+    script = "echo out of $HOSTNAME; [ $HOSTNAME = fine ] || { echo why >&2; exit 3; }"
+    for name, node in (("fine", first), ("broken", second)):
+        container = {"name": "train", "image": "busybox", "command": ["sh", "-c", script]}
+        spec = {"restartPolicy": "Never", "nodeName": node.name, "containers": [container]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        connection.ask("POST", "/api/v1/namespaces/default/pods", body=pod)
+    pods = "/api/v1/namespaces/default/pods"
+    until(
+        lambda: {pod["status"].get("phase") for pod in connection.ask("GET", pods)["items"]} == {"Failed", "Succeeded"}
+    )
+    texts = cluster_nodes.diagnostics(connection, "default")
+    assert re.fullmatch(r"== train\n\S+Z out of broken\n\S+Z why\n", texts["logs/broken.txt"])
+    assert re.fullmatch(r"== train\n\S+Z out of fine\n", texts["logs/fine.txt"])
+    # Those that failed first: an archive has no room for all.
+    assert [name for name in texts if name.startswith("logs/")] == ["logs/broken.txt", "logs/fine.txt"]
+    objects = {name for name in texts if name.endswith(".json")}
+    common = {"version.json", "nodes.json", "node-events.json", "daemonsets.json", "pods.json", "events.json"}
+    assert objects == {*common, "jobs.json"}  # of the kinds of jobs, those that the cluster serves
+    assert all(json.loads(texts[name]) for name in objects)

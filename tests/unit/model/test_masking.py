@@ -1,5 +1,7 @@
 """Text that a stranger may read holds no secret, no account number and no address of a person."""
 
+import json
+
 import pytest
 
 from launcher.model.masking import MASK, mask_secrets, secret_values
@@ -40,6 +42,33 @@ KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 def test_secret_is_masked_in_usual_places(text, secret):
     assert secret in text
     assert secret not in mask_secrets(text)
+
+
+NESTED = {
+    "env": [{"name": "WANDB_API_KEY", "value": "hunter2hunter2"}, {"name": "LANG", "value": "C.UTF-8"}],
+    "args": ["train", "--auth-token", "hunter2hunter2", "--lr", "1e-3"],
+    "script": 'token = Path(environ["AWS_TOKEN_FILE"]).read_text()\nPASSWORD="hunter2hunter2"; echo "done"\n',
+    "path": 'password: "hunter2hunter2\\\\"',
+    "signed": 'curl "https://b.s3.amazonaws.com/k?X-Amz-Signature=hunter2hunter2" "https://hooks.slack.com/services/hunter2"',
+    "place": {"uri": "s3://bucket", "mail": "me@example.com"},
+}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_masked_json_is_json_at_every_nesting(depth, separators):
+    text = NESTED
+    for _ in range(depth):
+        text = json.dumps(text, separators=separators)
+    masked = mask_secrets(text)
+    assert "hunter2" not in masked
+    assert "me@example.com" not in masked
+    for _ in range(depth):
+        masked = json.loads(masked)
+    assert masked.keys() == NESTED.keys()
+    assert masked["env"] == [{"name": "WANDB_API_KEY", "value": MASK}, NESTED["env"][1]]
+    assert masked["args"] == ["train", "--auth-token", MASK, "--lr", "1e-3"]
+    assert masked["place"] == {"uri": "s3://bucket", "mail": "EMAIL"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The archive of `slipway debug` from a run folder whose cluster does not answer: whole, masked, and bounded."""
 
 import json
+import subprocess
 import tarfile
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.records import run_folder
+from launcher.submit.jobs import SchedulerError
 from launcher.workflow.run import debug_bundle
 from tests.unit.cli.reports import REPORT
 
@@ -93,3 +95,32 @@ def test_bundle_has_the_stacks_of_its_run_and_no_network_of_others(run, outputs,
     if outputs is not None:
         run.write_json("outputs.json", {key: {} for key in outputs})
     assert list(debug_bundle.stack_names(run, SimpleNamespace(cluster_name="tiny"))) == names
+
+
+class ThisComputer:
+    """Nodes of a running job: this computer under other names, and one that does not answer."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def read(self, node, command):
+        if node == "broken":
+            raise SchedulerError("broken: sh: no answer for api_key=hunter2hunter2")
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_bundle_has_what_nodes_of_running_job_say_and_names_those_that_do_not_answer(monkeypatch):
+    monkeypatch.setattr(debug_bundle, "MAX_NODES", 2)
+    bundle = debug_bundle.Bundle(secrets=frozenset())
+    debug_bundle._add_nodes(bundle, ThisComputer("first", "broken", "third", "fourth"))
+    assert all(f"\n$ {part}" in f"\n{bundle.files['node/first.txt']}" for part in ("uptime\n", "df -h\n", "dmesg\n"))
+    assert bundle.missing == {
+        "node/broken.txt": "broken: sh: no answer for api_key=[masked]",
+        "node/third.txt": "2 nodes not read: an archive has 2, read within 2 minutes",
+    }
+
+
+def test_empty_text_is_named_as_missing():
+    bundle = debug_bundle.Bundle(secrets=frozenset())
+    bundle.add("boot/n1.txt", lambda: "\n")
+    assert (bundle.files, bundle.missing) == ({}, {"boot/n1.txt": "it is empty"})
