@@ -122,6 +122,17 @@ def refusal(session: Session, name: str) -> str:
     return short_refusal(str(newest.get("StatusMessage", ""))) if failed and newest is not None else ""
 
 
+def activity_lines(session: Session, name: str) -> list[str]:
+    """The newest activities of a group, one line each: what it started and ended, and why it could not."""
+    with translate_errors(f"read the activities of {name}"):
+        answer = session.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=100)
+    return [
+        f"{activity['StartTime']:%Y-%m-%dT%H:%M:%SZ} {activity['StatusCode']} {activity['Description']}:"
+        f" {activity.get('StatusMessage') or activity['Cause']}"
+        for activity in answer["Activities"]
+    ]
+
+
 def short_refusal(message: str) -> str:
     """The sentences of EC2's message that say why, without those that say that an instance failed or what EC2 does.
 

@@ -1,5 +1,6 @@
 """Log groups as CloudWatch Logs describes them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -56,27 +57,30 @@ def newest_lines(session: Session, group: str, count: int, *, streams: str = "")
     Raises:
         AwsError: a call failed for a reason other than a missing group or missing permission.
     """
-    client = session.client("logs")
     try:
-        listed = items(
-            client.describe_log_streams,
-            f"read the log {group}",
-            "logStreams",
-            logGroupName=group,
-            orderBy="LastEventTime",
-            descending=True,
-        )
-        names = (str(stream["logStreamName"]) for stream in listed)
-        name = next((name for name in names if name.startswith(streams)), None)
-        if name is None:
-            return ()
-        with translate_errors(f"read the log {group}"):
-            log_events = client.get_log_events(logGroupName=group, logStreamName=name, limit=count)
+        name = next((name for name in stream_names(session, group) if name.startswith(streams)), None)
+        return () if name is None else tuple(line.strip() for line in last_lines(session, group, name, count))
     except AwsError as problem:
         if error_code(problem) in ("ResourceNotFoundException", "AccessDeniedException"):
             return ()
         raise
-    return tuple(str(event["message"]).strip() for event in log_events["events"])
+
+
+def stream_names(session: Session, group: str) -> Iterator[str]:
+    """The names of the streams of a log group, the newest first.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    listed = items(
+        session.client("logs").describe_log_streams,
+        f"read the log {group}",
+        "logStreams",
+        logGroupName=group,
+        orderBy="LastEventTime",
+        descending=True,
+    )
+    return (str(stream["logStreamName"]) for stream in listed)
 
 
 def trouble_line(session: Session, group: str) -> str | None:

@@ -113,13 +113,12 @@ class NodeFacts:
         lost = self._dollars(self.job_usd_per_hour, self.unsaved_s)
         return f"{began}: the last {duration_text(self.unsaved_s)} are lost{lost}"
 
-    @property
-    def saves(self) -> str:
-        """The sentence for a job whose pods are evicted, and save within their grace period."""
+    def saves(self, part: str) -> str:
+        """The sentence for a job that is notified of the end of its `part` on the node, and saves."""
         if self.node.job is None:
             return "no job runs on it"
         return (
-            f"job {self.node.job} loses its pod: the agent saves within the grace period, and the job starts again"
+            f"job {self.node.job} loses {part}: the agent saves within the grace period, and the job starts again"
             " from that checkpoint once it has as many nodes as before"
         )
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from types import MappingProxyType
 
-from launcher.aws import auto_scaling, instances
+from launcher.aws import auto_scaling, instances, log_groups
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.session import CredentialsError, Session, error_code
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
@@ -30,6 +31,8 @@ _USES = {auto_scaling.IN_SERVICE: NodeUse.BUSY, "Pending": NodeUse.STARTING, "St
 """Lifecycle states of instances (EC2 Auto Scaling user guide, instance lifecycle); every other one leads to the end."""
 END_LOOKS, END_POLL_S = 30, 10.0
 """The number and interval (s) of polls until stopped instances have ended: five minutes."""
+_LOGS, _LOG_LINES = 16, 1000
+"""Instances whose output is read for diagnostics, and lines of each."""
 
 
 def _refuse_second_job(plan: Plan, group: GroupState, name: str) -> None:
@@ -187,7 +190,7 @@ class InstancesCluster(DeployedCluster):
                 f"{action} is not possible on plain instances: {reason}",
                 hint="slipway nodes NAME replace NODE gives the job another instance; slipway cancel NAME ends the job",
             )
-        job = facts.loses
+        job = facts.saves("its instance")
         node = "its group ends it after the job has had time to save, and starts another one"
         cost = f"the new instance costs {facts.new_billed} from its start, also while it boots"
         return NodeEffect(job=job, node=node, cost=cost)
@@ -195,6 +198,19 @@ class InstancesCluster(DeployedCluster):
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
         """Let the group end an instance without lowering its size."""
         auto_scaling.replace(access.session, node.name)
+
+    def diagnostics(self, access: ClusterAccess) -> Mapping[str, str]:
+        """The activities of its group, and the end of the output of the instances that wrote last."""
+        session, name = access.session, access.outputs[GROUP_OUTPUT]
+        texts = {"activities.txt": "\n".join(auto_scaling.activity_lines(session, name))}
+        logs = log_group(access.plan)
+        try:
+            for stream in islice(log_groups.stream_names(session, logs), _LOGS):
+                lines = log_groups.last_lines(session, logs, stream, _LOG_LINES)
+                texts[f"logs/{stream}.txt"] = "\n".join(lines)
+        except AwsError as problem:
+            texts["logs.txt"] = problem.message
+        return texts
 
     def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
         """The console output of an instance."""

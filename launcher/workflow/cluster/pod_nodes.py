@@ -42,16 +42,17 @@ def list_nodes(access: ClusterAccess, instances: tuple[NodeInstance, ...]) -> tu
 
 def effect(action: NodeAction, facts: NodeFacts, *, rebooted: str, replaced: str) -> NodeEffect:
     """What an action on a node does: its pods are evicted first, except for RESUME."""
+    saves = facts.saves("its pod")
     match action:
         case NodeAction.DRAIN:
             node = "it accepts no pods until slipway nodes NAME resume NODE"
-            return NodeEffect(job=facts.saves, node=node, cost=f"{facts.billed}, also while no job runs on it")
+            return NodeEffect(job=saves, node=node, cost=f"{facts.billed}, also while no job runs on it")
         case NodeAction.REBOOT:
             node = f"once its pods have ended, {rebooted}; slipway nodes NAME resume NODE lets it accept pods again"
-            return NodeEffect(job=facts.saves, node=node, cost=f"{facts.billed}, also while it reboots")
+            return NodeEffect(job=saves, node=node, cost=f"{facts.billed}, also while it reboots")
         case NodeAction.REPLACE:
             cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
-            return NodeEffect(job=facts.saves, node=f"once its pods have ended, {replaced}", cost=cost)
+            return NodeEffect(job=saves, node=f"once its pods have ended, {replaced}", cost=cost)
         case NodeAction.RESUME:
             return NodeEffect(job=facts.keeps, node="it accepts pods again", cost=f"{facts.billed}, as before")
         case NodeAction.CHECK:

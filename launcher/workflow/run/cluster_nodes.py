@@ -19,7 +19,7 @@ from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.records.submission import SANDBOX
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.history.attempts import read_events, unsaved_s
+from launcher.workflow.history.attempts import attempts, job_events, read_events, unsaved_s
 from launcher.workflow.run.meter import meter_of
 from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.stragglers import stragglers
@@ -127,7 +127,7 @@ def _refuse_unfit(action: NodeAction, node: ClusterNode) -> None:
 def _list_nodes(
     name: str, folder: RunFolder, access: ClusterAccess, now: datetime, *, boots: bool = True
 ) -> ListedNodes:
-    nodes = cluster_of(access.plan).nodes(access)
+    nodes = _idle_since_job(cluster_of(access.plan).nodes(access), folder, access.plan.place.nodes)
     return ListedNodes(
         name=name,
         run=folder.path.name,
@@ -139,6 +139,20 @@ def _list_nodes(
         usd_per_hour=_rate(folder, [node.instance_type for node in nodes]),
         nodes=tuple(_with_boot(node, access) if boots and node.use.troubled else node for node in nodes),
         stragglers=stragglers(read_events(folder.path / JOB_FOLDER / EVENTS), meter_of(folder, now), now),
+    )
+
+
+def _idle_since_job(nodes: Sequence[ClusterNode], folder: RunFolder, of_job: int) -> tuple[ClusterNode, ...]:
+    """The nodes, idle at most since the end of the run's last attempt, which had them all if it needs as many.
+
+    Kubernetes keeps no record of a pod that was evicted or whose job was cancelled.
+    """
+    ran = attempts(job_events(folder))
+    ended = ran[-1].ended_at if ran else None
+    if ended is None or len(nodes) > of_job:
+        return tuple(nodes)
+    return tuple(
+        node if node.idle_since is None else replace(node, idle_since=max(node.idle_since, ended)) for node in nodes
     )
 
 

@@ -34,7 +34,7 @@ MAX_NODES, MAX_EVENTS = 16, 300
 """Nodes whose boot output and logs are read, and events of each stack."""
 NODES_S = 120.0
 """Seconds after which no further node is read."""
-_OF_NODE = """show() { printf '$ %s\\n' "$*"; "$@" 2>&1; echo; }
+_OF_NODE = """show() { printf '$ %s\\n' "$*"; "$@" 2>&1 | head -c 3000; echo; }
 show uptime
 show df -h
 show free -m
@@ -42,15 +42,16 @@ show free -m
 for tool in nvidia-smi neuron-ls; do command -v $tool >/dev/null && show timeout 20 $tool; done
 command -v ibv_devinfo >/dev/null && show timeout 20 ibv_devinfo --list
 printf '$ dmesg\\n'
-{ dmesg --ctime 2>&1 || sudo -n dmesg --ctime 2>&1; } | tail -n 300
+{ dmesg --ctime 2>&1 || sudo -n dmesg --ctime 2>&1; } | tail -c 8000
 log="$(scontrol show config 2>/dev/null | sed -n 's/^SlurmdLogFile *= //p')"
 log="$(printf %s "$log" | sed "s/%n/${SLURMD_NODENAME:-}/; s/%h/$(uname -n)/")"
 for log in "$log" /var/log/slurmd.log; do
-    [ -r "$log" ] && { printf '\\n$ tail %s\\n' "$log"; tail -n 300 "$log"; }
+    [ -r "$log" ] && { printf '\\n$ tail %s\\n' "$log"; tail -c 4000 "$log"; }
 done
 exit 0
 """
-"""What a node says of itself: load, disks, memory, chips, network devices, the kernel's messages, its own logs."""
+"""What a node says of itself: load, disks, memory, chips, network devices, the kernel's messages, Slurm's log. Systems
+Manager returns at most 24,000 characters of a command."""
 _RUN_FILES = (
     "plan.json",
     "quote.json",
@@ -79,8 +80,8 @@ class Bundle:
         """Add the end of a text, masked; what cannot be read, or has no room, is named with the reason."""
         try:
             content = text()
-        except (SlipwayError, OSError) as problem:
-            self.missing[path] = mask_secrets(str(getattr(problem, "message", problem)), self.secrets)
+        except Exception as problem:  # noqa: BLE001 - a part that breaks is a finding of the archive, not its end
+            self.missing[path] = mask_secrets(_reason(problem), self.secrets)
             return
         if not content.strip():
             self.missing[path] = "it is empty"
@@ -94,6 +95,10 @@ class Bundle:
             return
         self.files[path] = content
         self.size += len(content)
+
+
+def _reason(problem: Exception) -> str:
+    return problem.message if isinstance(problem, SlipwayError) else f"{type(problem).__name__}: {problem}"
 
 
 def collect(
@@ -117,12 +122,12 @@ def collect(
         with cluster_access(name, folder, environment) as access:
             _add_cluster(bundle, access, stack_names(folder, access.plan))
     except (SlipwayError, OSError) as problem:
-        bundle.missing["cluster"] = mask_secrets(str(getattr(problem, "message", problem)), bundle.secrets)
+        bundle.missing["cluster"] = mask_secrets(_reason(problem), bundle.secrets)
     try:
         with job_nodes(name, folder, environment) as nodes:
             _add_nodes(bundle, nodes)
     except (SlipwayError, OSError) as problem:
-        bundle.missing["node"] = mask_secrets(str(getattr(problem, "message", problem)), bundle.secrets)
+        bundle.missing["node"] = mask_secrets(_reason(problem), bundle.secrets)
     bundle.files = {"README.txt": _readme(name, folder, now, bundle), **bundle.files}
     return bundle
 

@@ -15,7 +15,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.straggler import Straggler
 from launcher.records import run_folder
 from launcher.targets.clusters import cluster_at
-from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction
+from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction, _idle_since_job
 
 AT = datetime(2026, 11, 28, 12, tzinfo=UTC)
 CLUSTERS = ("parallelcluster", "pcs", "eks", "hyperpod-slurm", "hyperpod-eks")
@@ -112,6 +112,25 @@ def test_every_cluster_kind_describes_every_node_action(kind, action):
     assert all(sentence.strip() for sentence in (effect.job, effect.node, effect.cost))
     assert "$55.04 an hour" in effect.cost
     assert "job-1" in effect.job
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_resumed_node_of_running_job_accepts_other_jobs(kind):
+    facts = NodeFacts(node=NODES[0], usd_per_hour=Decimal("55.04"))
+    assert cluster_at(kind).node_effect(NodeAction.RESUME, facts).job == "job job-1 continues"
+
+
+@pytest.mark.parametrize("of_job, hours", [(3, 1), (2, 2)], ids=["all nodes were the job's", "one was not"])
+def test_node_is_idle_since_end_of_attempt_that_had_all_nodes(empty_run, of_job, hours):
+    events = [
+        {"event": "attempt-started", "attempt": 1, "time": (AT - timedelta(hours=4)).isoformat()},
+        {"event": "cancelled", "attempt": 1, "time": (AT - timedelta(hours=1)).isoformat(), "exit_code": 143},
+    ]
+    (empty_run.path / "job").mkdir()
+    (empty_run.path / "job" / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    busy, idle, down = _idle_since_job(NODES[:3], empty_run, of_job)
+    assert busy.idle_since is None
+    assert (idle.idle_since, down.idle_since) == (AT - timedelta(hours=hours),) * 2
 
 
 @pytest.fixture

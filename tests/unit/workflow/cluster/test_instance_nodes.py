@@ -2,10 +2,12 @@
 
 import time
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.ec2.models import ec2_backends
@@ -120,6 +122,35 @@ def test_job_whose_instance_did_not_reach_the_store_has_failed_with_the_lines_of
     assert facts.state is JobState.FAILED
     assert "Could not connect to the endpoint URL" in facts.reason
     assert facts.attempt.exit_code == 1
+
+
+def test_diagnostics_have_activities_of_group_and_output_of_newest_instances(access):
+    (logs,) = clients("logs")
+    cluster, group = InstancesCluster(), f"slipway-{access.plan.cluster_name}-instances"
+    at = datetime(2026, 11, 28, 12, tzinfo=UTC)
+    failed = {"StatusCode": "Failed", "Description": "Launching a new EC2 instance", "Cause": "At 12:00 a user asked"}
+    activity = {"ActivityId": "1", "AutoScalingGroupName": GROUP, "StartTime": at, **failed}
+    answer = {"Activities": [{**activity, "StatusMessage": "InsufficientInstanceCapacity"}, activity]}
+    with Stubber(access.session.client("autoscaling")) as stubber:
+        stubber.add_response("describe_scaling_activities", answer)
+        texts = cluster.diagnostics(access)
+        assert texts["activities.txt"].splitlines() == [
+            "2026-11-28T12:00:00Z Failed Launching a new EC2 instance: InsufficientInstanceCapacity",
+            "2026-11-28T12:00:00Z Failed Launching a new EC2 instance: At 12:00 a user asked",
+        ]
+        assert "does not exist" in texts["logs.txt"]
+        logs.create_log_group(logGroupName=group)
+        logs.create_log_stream(logGroupName=group, logStreamName="job-1/i-2")
+        events = [{"timestamp": int(time.time() * 1000), "message": line} for line in ("Traceback", "KeyError: 'a'")]
+        logs.put_log_events(logGroupName=group, logStreamName="job-1/i-2", logEvents=events)
+        stubber.add_response("describe_scaling_activities", answer)
+        assert cluster.diagnostics(access)["logs/job-1/i-2.txt"] == "Traceback\nKeyError: 'a'"
+
+
+def test_replacement_lets_job_save(access):
+    facts = NodeFacts(node=InstancesCluster().nodes(access)[0], usd_per_hour=Decimal(2), unsaved_s=600.0)
+    effect = InstancesCluster().node_effect(NodeAction.REPLACE, facts)
+    assert effect.job.startswith("job job-1 loses its instance: the agent saves within the grace period")
 
 
 def test_replaced_instance_keeps_group_size(access):

@@ -124,3 +124,9 @@ def test_empty_text_is_named_as_missing():
     bundle = debug_bundle.Bundle(secrets=frozenset())
     bundle.add("boot/n1.txt", lambda: "\n")
     assert (bundle.files, bundle.missing) == ({}, {"boot/n1.txt": "it is empty"})
+
+
+def test_part_that_breaks_is_named_and_ends_no_archive():
+    bundle = debug_bundle.Bundle(secrets=frozenset())
+    bundle.add("nodes.json", lambda: {}["InstanceId"])
+    assert (bundle.files, bundle.missing) == ({}, {"nodes.json": "KeyError: 'InstanceId'"})
