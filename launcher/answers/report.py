@@ -125,7 +125,18 @@ def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
     if not attempts:
         return ["  no attempt has started"]
     began: Column[Attempt] = Column("began (UTC)", lambda attempt: f"{attempt.started_at:%H:%M:%S}")
-    return [*render([began, *ATTEMPTS], attempts, width, number="attempt"), *place_lines(attempts, width)]
+    rows = render([began, *ATTEMPTS], attempts, width, number="attempt")
+    return [*rows, *place_lines(attempts, width), *_action_lines(attempts, width)]
+
+
+def _action_lines(attempts: Sequence[Attempt], width: int) -> list[str]:
+    """The attempts that a person ended by an action on a node."""
+    texts = (
+        f"  attempt {number} was ended by slipway nodes: {attempt.node_action}"
+        for number, attempt in enumerate(attempts, start=1)
+        if attempt.node_action
+    )
+    return [piece for text in texts for piece in fold(text, width)]
 
 
 def place_lines(attempts: Sequence[Attempt], width: int) -> list[str]:

@@ -140,11 +140,15 @@ class NodeFacts:
 
 @record
 class NodeEffect:
-    """What an action does, as sentences: to the running job, to the node, and to the bill."""
+    """What an action does, as sentences: to the running job, to the node, and to the bill.
+
+    `ends_job`: a job that runs on the node ends by it.
+    """
 
     job: str
     node: str
     cost: str
+    ends_job: bool = False
 
 
 def without_health_checks() -> ImpossibleError:

@@ -75,7 +75,8 @@ class Attempt:
 
     `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
     that the trainer reported, None when it reported none. `instance_types` and `zones` are those of its nodes, in the
-    order of the ranks; empty where the scheduler alone chooses the nodes.
+    order of the ranks; empty where the scheduler alone chooses the nodes. `node_action` is the action of `slipway
+    nodes` that ended it, with its node; empty if none did.
     """
 
     started_at: datetime
@@ -87,6 +88,7 @@ class Attempt:
     by_pod_end: bool = field(default=False, metadata=INTERNAL)
     instance_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
+    node_action: str = ""
 
     @property
     def hours(self) -> float:

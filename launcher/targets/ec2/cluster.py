@@ -193,7 +193,7 @@ class InstancesCluster(DeployedCluster):
         job = facts.saves("its instance")
         node = "its group ends it after the job has had time to save, and starts another one"
         cost = f"the new instance costs {facts.new_billed} from its start, also while it boots"
-        return NodeEffect(job=job, node=node, cost=cost)
+        return NodeEffect(job=job, node=node, cost=cost, ends_job=True)
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
         """Let the group end an instance without lowering its size."""

@@ -138,7 +138,7 @@ class HyperPodSlurmCluster(SlurmCluster):
             return hyperpod_nodes.check_effect(facts)
         effect = super().node_effect(action, facts)
         if action is NodeAction.REBOOT:
-            return NodeEffect(job=facts.loses, node=hyperpod_nodes.REBOOTED, cost=effect.cost)
+            return NodeEffect(job=facts.loses, node=hyperpod_nodes.REBOOTED, cost=effect.cost, ends_job=True)
         return effect
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:

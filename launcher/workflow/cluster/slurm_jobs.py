@@ -115,7 +115,7 @@ class SlurmCluster(DeployedCluster):
                 return NodeEffect(job=facts.continues, node=node, cost=f"{facts.billed}, also while it reboots")
             case NodeAction.REPLACE:
                 cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
-                return NodeEffect(job=facts.loses, node=self.after_replace, cost=cost)
+                return NodeEffect(job=facts.loses, node=self.after_replace, cost=cost, ends_job=True)
             case NodeAction.RESUME:
                 return NodeEffect(job=facts.keeps, node="it accepts jobs again", cost=f"{facts.billed}, as before")
             case NodeAction.CHECK:

@@ -21,6 +21,11 @@ UNSTARTED = "not-started"
 """The event of a run folder with the reason why no attempt of its job started."""
 GUARD_STOPPED = "guard-stopped"
 """The event of a run folder with the guard's reason for stopping nodes, the time, and how that ends an attempt."""
+NODE_CHANGED = "node-changed"
+"""The event of a run folder with a person's action on a node: when it began and ended (`at`), and whether it ends the
+attempt on the node."""
+_CHANGE_TAKES = timedelta(minutes=10)
+"""The time at most from an action on a node, which a scheduler or a service carries out, to the end of the attempt."""
 ATTEMPT_LOST = "attempt-lost"
 """The event of an attempt whose agent reported no end: its number, and when its node was last seen. The next attempt's
 agent writes it, and the launcher while the job waits for nodes."""
@@ -59,6 +64,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "checkpoint-uploaded": ("attempt", "step"),
     ATTEMPT_LOST: ("lost", "last_seen", "time"),
     GUARD_STOPPED: ("time",),
+    NODE_CHANGED: ("began", "at", "action", "node"),
     **dict.fromkeys(ENDINGS, ("time",)),
 }
 """The values that the readers of a kind of event rely on."""
@@ -80,6 +86,10 @@ class _Values(NamedTuple):
     lost: int = 0
     last_seen: datetime | None = None
     at: datetime | None = None
+    began: datetime | None = None
+    action: str = ""
+    node: str = ""
+    ends_job: bool = False
     instance_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
 
@@ -173,13 +183,16 @@ def recorded_unstarted(events: Iterable[Mapping[str, Any]]) -> str:
     return next((str(event.get("reason", "")) for event in events if event.get("event") == UNSTARTED), "")
 
 
-def guarded_attempts(ran: tuple[Attempt, ...], events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """The attempts with the guard's cause where it ended their nodes: their agents were notified as by a cancel.
+def explained_attempts(ran: tuple[Attempt, ...], events: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """The attempts with the causes that their agents cannot know: they were notified as by a cancel or a lost pod.
 
     Args:
         ran: all attempts, in order.
-        events: those of the run folder, with the guard's stops.
+        events: those of the run folder, with the guard's stops and the actions on nodes.
     """
+    for change in events:
+        if change.get("event") == NODE_CHANGED and change.get("ends_job") is True:
+            ran = tuple(_changed_attempt(attempt, change) for attempt in ran)
     stops = [event for event in events if event.get("event") == GUARD_STOPPED and "at" in event]
     for stop in stops:
         at, cause = moment(stop["at"]), _ENDED_BY.get(str(stop.get("ended_by")))
@@ -188,6 +201,19 @@ def guarded_attempts(ran: tuple[Attempt, ...], events: Iterable[Mapping[str, Any
             for attempt in ran
         )
     return ran
+
+
+def _changed_attempt(attempt: Attempt, change: Mapping[str, Any]) -> Attempt:
+    """The attempt with a person's action on a node, if the action ended it."""
+    began, lost = moment(change["began"]), attempt.ended_by is EndedBy.NODE_LOST
+    if attempt.ended_at is None or not (lost or attempt.by_pod_end):
+        return attempt
+    # The last sign of life of a lost node is older.
+    earliest, latest = began - (_HEARTBEAT if lost else _RECORDED_AFTER), moment(change["at"]) + _CHANGE_TAKES
+    if attempt.started_at > began or not earliest <= attempt.ended_at <= latest:
+        return attempt
+    action = f"{change['action']} {change['node']}"
+    return replace(attempt, ended_by=EndedBy.NODE_LOST, by_pod_end=False, node_action=action)
 
 
 def _ended_with_nodes(attempt: Attempt, at: datetime) -> bool:
@@ -257,8 +283,9 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 
 
 def job_events(folder: RunFolder) -> list[dict[str, Any]]:
-    """The events of a job's agents, as copied into its run folder; lost attempts and guard's stops, by the launcher."""
-    own = (event for event in read_events(folder.events) if event.get("event") in (ATTEMPT_LOST, GUARD_STOPPED))
+    """The events of a job's agents, as copied into its run folder; and those of the launcher about its attempts."""
+    kinds = (ATTEMPT_LOST, GUARD_STOPPED, NODE_CHANGED)
+    own = (event for event in read_events(folder.events) if event.get("event") in kinds)
     return [*read_events(folder.path / JOB_FOLDER / EVENTS), *own]
 
 
@@ -283,7 +310,12 @@ def record_loss(folder: RunFolder, last_seen: Callable[[int], datetime | None]) 
 
 
 def close_last(ran: tuple[Attempt, ...], facts: JobFacts | None) -> tuple[Attempt, ...]:
-    """The attempts of a job; if it is over and its last has no ending event, the scheduler gives its end and why."""
+    """The attempts of a job; if it is over and its last has no ending event, the scheduler gives its end and why.
+
+    Slurm signals a job whose node is set down as it signals a cancelled one, which does not wait again.
+    """
+    if ran and ran[-1].ended_by is EndedBy.CANCEL and facts is not None and facts.state is JobState.PENDING:
+        return (*ran[:-1], replace(ran[-1], ended_by=EndedBy.NODE_LOST))
     if not ran or ran[-1].ended_at is not None or facts is None or not facts.state.final:
         return ran
     if facts.attempt is None or facts.attempt.ended_at is None:

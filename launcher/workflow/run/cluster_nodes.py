@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from launcher.aws.calls import forbidden
@@ -19,7 +19,7 @@ from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.records.submission import SANDBOX
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.history.attempts import attempts, job_events, read_events, unsaved_s
+from launcher.workflow.history.attempts import NODE_CHANGED, attempts, job_events, read_events, unsaved_s
 from launcher.workflow.run.meter import meter_of
 from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.stragglers import stragglers
@@ -106,10 +106,17 @@ def carry_out(
     name: str, folder: RunFolder, environment: Mapping[str, str], planned: PlannedAction, notify: Notify
 ) -> None:
     """Carry out an action, report what it waits for, and note it in the run's events."""
+    began, node = datetime.now(UTC).isoformat(), planned.node
     with cluster_access(name, folder, environment) as access:
-        cluster_of(access.plan).change_node(planned.action, planned.node, replace(access, notify=notify))
-    node = planned.node
-    folder.append_event("node-changed", action=planned.action.value, node=node.name, instance=node.instance)
+        cluster_of(access.plan).change_node(planned.action, node, replace(access, notify=notify))
+    folder.append_event(
+        NODE_CHANGED,
+        action=planned.action.value,
+        node=node.name,
+        instance=node.instance,
+        began=began,
+        ends_job=planned.effect.ends_job and node.job is not None,
+    )
 
 
 def _refuse_unfit(action: NodeAction, node: ClusterNode) -> None:

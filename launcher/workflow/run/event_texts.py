@@ -61,10 +61,12 @@ def event_text(event: dict[str, object]) -> str | None:
     if kind == "notice" and event.get("source") == "budget":
         return f"{begin}: the guard reports that the budget is used up ({event.get('detail')}): it saves and ends"
     if kind in ENDINGS:
+        # Slurm signals a job whose node is set down as it signals a cancelled one; the report knows by what follows.
+        ended = "ended on SIGTERM" if kind == "cancelled" else kind
         # The agent's own reason; that the command ended with its code is said already.
         reason = str(event.get("reason") or "") if kind == "failed" else ""
         why = "" if not reason or reason.startswith("the command ended with") else f": {reason}"
-        return f"{begin} {kind}, exit {event.get('exit_code')}{why}"
+        return f"{begin} {ended}, exit {event.get('exit_code')}{why}"
     if kind in _TROUBLES:
         reason, step = str(event.get("reason") or event.get("error")), event.get("step")
         named = step is None or f"step {step}" in reason

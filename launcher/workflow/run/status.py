@@ -41,7 +41,7 @@ from launcher.workflow.history.attempts import (
     budget_stop,
     cancelled_attempts,
     close_last,
-    guarded_attempts,
+    explained_attempts,
     job_events,
     last_start,
     read_events,
@@ -361,7 +361,7 @@ def _state(
             if status == PENDING or not stop.jobs_wait:
                 record_stop(folder, stop.reason, began, **stop.end)
             report = replace(report, guard_reason=recorded_stop(read_events(folder.events), began))
-        ran = guarded_attempts(state.attempts, read_events(folder.events))
+        ran = explained_attempts(state.attempts, read_events(folder.events))
         report = replace(report, attempts=ran)
         folder.write_json("report.json", report_document(report))
         state = replace(state, report=report, attempts=ran)
@@ -381,7 +381,7 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     return replace(
         known,
         report=report,
-        attempts=_with_step(guarded_attempts(attempts(events), events), step),
+        attempts=_with_step(explained_attempts(attempts(events), events), step),
         step=step,
         steps=metric.get("steps"),
         loss=metric.get("loss"),

@@ -22,6 +22,21 @@ def test_used_hours_cost_the_quoted_rate() -> None:
     assert REPORT.usd_at_quoted_rate == Decimal("38.7000")
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_attempt_that_a_person_ended_names_the_action_in_page_and_document(width: int) -> None:
+    action = "replace ip-10-0-2-2.us-east-2.compute.internal"
+    first = replace(REPORT.attempts[0], ended_by=EndedBy.NODE_LOST, node_action=action)
+    report = replace(REPORT, attempts=(first, *REPORT.attempts[1:]))
+    lines = page(report, width)
+    assert max(map(len, lines)) <= width
+    assert f"attempt 1 was ended by slipway nodes: {action}" in " ".join("\n".join(lines).split())
+    assert "was ended by" not in "\n".join(page(REPORT, width))
+    document = json.loads(json.dumps(report_document(report)))
+    assert document["attempts"][0]["node_action"] == action
+    del document["attempts"][0]["node_action"]  # as earlier versions wrote it
+    assert read_report(document).attempts[0] == replace(first, node_action="")
+
+
 def test_report_document_reads_back_unchanged() -> None:
     assert read_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
     stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))

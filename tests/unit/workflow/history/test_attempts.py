@@ -18,7 +18,7 @@ from launcher.workflow.history.attempts import (
     attempts,
     cancelled_attempts,
     close_last,
-    guarded_attempts,
+    explained_attempts,
     interrupted_attempts,
     job_events,
     read_events,
@@ -271,7 +271,7 @@ def test_attempt_whose_nodes_the_guard_stopped_has_its_cause(end: dict[str, str]
     """SIGTERM of an instance, of a training job, or of a drained pod: agents cannot know who sent it."""
     ended = {**end, "attempt": 1, "time": "2026-11-20T12:02:00Z"}
     stop = {**GUARD, "ended_by": cause, "at": "2026-11-20T12:01:58Z"}
-    (attempt,) = guarded_attempts(attempts([EVENTS[0], ended]), [stop])
+    (attempt,) = explained_attempts(attempts([EVENTS[0], ended]), [stop])
     assert (attempt.ended_by, attempt.by_pod_end) == (cause, False)
     assert interrupted_attempts([attempt]) == ()
 
@@ -279,7 +279,7 @@ def test_attempt_whose_nodes_the_guard_stopped_has_its_cause(end: dict[str, str]
 def test_attempt_killed_with_its_node_has_the_cause_of_the_guard() -> None:
     stop = {**GUARD, "ended_by": "time-limit", "at": "2026-11-20T12:02:30Z"}
     lost = {"event": "attempt-lost", "lost": 1, "last_seen": "2026-11-20T12:02:00Z", "time": "2026-11-20T12:04:00Z"}
-    (attempt,) = guarded_attempts(attempts([EVENTS[0], lost]), [stop])
+    (attempt,) = explained_attempts(attempts([EVENTS[0], lost]), [stop])
     assert attempt.ended_by == EndedBy.TIME_LIMIT
 
 
@@ -298,12 +298,48 @@ def test_end_of_another_cause_stays(end: dict[str, str], at: str, more: dict[str
     ended = {**end, "attempt": 1, "time": "2026-11-20T12:02:00Z"}
     stop = {**GUARD, "ended_by": "budget", "at": f"2026-11-20T{at}Z", **more}
     ran = attempts([EVENTS[0], ended])
-    assert guarded_attempts(ran, [stop]) == ran
+    assert explained_attempts(ran, [stop]) == ran
 
 
 def test_guards_cause_concerns_the_attempt_on_its_nodes_alone() -> None:
     """The next attempt runs on nodes that were started again."""
     ended = {**DRAINED, "attempt": 1, "time": "2026-11-20T12:02:00Z"}
     stop = {**GUARD, "ended_by": "time-limit", "at": "2026-11-20T12:01:58Z"}
-    first, second = guarded_attempts(attempts([EVENTS[0], ended, *EVENTS[5:]]), [stop])
+    first, second = explained_attempts(attempts([EVENTS[0], ended, *EVENTS[5:]]), [stop])
     assert (first.ended_by, second.ended_by) == (EndedBy.TIME_LIMIT, None)
+
+
+CHANGE = {"event": "node-changed", "action": "replace", "node": "n2", "ends_job": True,
+          "began": "2026-11-20T12:01:50Z", "at": "2026-11-20T12:02:10Z"}  # fmt: skip
+UNHEARD = {"event": "attempt-lost", "lost": 1, "last_seen": "2026-11-20T12:00:40Z", "time": "2026-11-20T12:04:00Z"}
+
+
+@pytest.mark.parametrize("end", [{**DRAINED, "attempt": 1, "time": "2026-11-20T12:02:00Z"}, UNHEARD])
+def test_attempt_whose_node_a_person_replaced_is_no_spot_interruption(end: dict[str, str]) -> None:
+    (attempt,) = explained_attempts(attempts([EVENTS[0], end]), [CHANGE])
+    assert (attempt.ended_by, attempt.by_pod_end, attempt.node_action) == (EndedBy.NODE_LOST, False, "replace n2")
+    assert interrupted_attempts([attempt]) == (attempt,)
+
+
+@pytest.mark.parametrize(
+    "end, more",
+    [
+        # A spot notice, a completed command, a node on which no job ran or whose job goes on, and ends long after.
+        ({**DRAINED, "notice": "spot"}, {}),
+        (FINISHED, {}),
+        (DRAINED, {"ends_job": False}),
+        (DRAINED, {"began": "2026-11-20T11:40:00Z", "at": "2026-11-20T11:41:00Z"}),
+        (DRAINED, {"began": "2026-11-20T12:02:30Z"}),
+    ],
+)
+def test_end_that_an_action_on_a_node_did_not_cause_stays(end: dict[str, str], more: dict[str, object]) -> None:
+    ran = attempts([EVENTS[0], {**end, "attempt": 1, "time": "2026-11-20T12:02:00Z"}])
+    assert explained_attempts(ran, [{**CHANGE, **more}]) == ran
+
+
+def test_cancelled_attempt_of_job_that_waits_again_has_lost_its_node() -> None:
+    ran = attempts([EVENTS[0], {**CANCELLED, "attempt": 1, "time": "2026-11-20T12:02:00Z"}])
+    waits = JobFacts(state=JobState.PENDING, word="PENDING", reason="BeginTime", restarts=1, nodes=(), attempt=None)
+    assert [attempt.ended_by for attempt in close_last(ran, waits)] == [EndedBy.NODE_LOST]
+    over = JobFacts(state=JobState.CANCELLED, word="CANCELLED", reason="", restarts=1, nodes=(), attempt=None)
+    assert close_last(ran, over) == ran

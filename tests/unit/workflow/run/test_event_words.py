@@ -85,3 +85,9 @@ def test_slurm_signal_is_shown_with_its_possible_causes() -> None:
 )
 def test_cancel_is_no_interruption_in_words(left_s: float | None, text: str) -> None:
     assert event_text({"event": "notice", "attempt": 1, "source": "cancel", "left_s": left_s}) == text
+
+
+def test_attempt_that_a_signal_ended_is_not_called_cancelled() -> None:
+    """Slurm sends it for a cancel, and for a node that is set down: the report has node-lost then."""
+    event: dict[str, object] = {"event": "cancelled", "attempt": 2, "exit_code": 143, "reason": "SIGTERM"}
+    assert event_text(event) == "attempt 2 ended on SIGTERM, exit 143"
