@@ -13,6 +13,7 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -25,10 +26,12 @@ from typing import Any
 
 from launcher.aws.session import share_descriptions
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
+from launcher.model.emulator import MARK
 from launcher.model.monitoring import BOOTS_FOLDER, FAILED_BOOT
 from launcher.sandbox import environment
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
+from launcher.sandbox.instances import aws_cli_server
 from launcher.sandbox.keys import AccessKey, KeyRing
 from launcher.submit.jobs import SchedulerError
 
@@ -134,7 +137,9 @@ class Server:
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
         from launcher.sandbox.endpoint.model_server import Behaviour  # noqa: PLC0415
 
-        self._end = end
+        self._end, self._cli_address = end, short / "aws-cli"
+        self._cli_environment = {**environment.machine_environment(os.environ), MARK: mark}
+        self._aws_cli: subprocess.Popen[bytes] | None = None
         self._making = threading.Lock()
         self._ledger = Ledger()
         self.port = sockets[0].getsockname()[1]
@@ -143,7 +148,7 @@ class Server:
         self._registry = Registry(short, mark, with_slurm=with_slurm, pods=pods, keys=self._keys)
         self._behaviour = Behaviour()
         self._training = TrainingJobs(folder / "training", mark, pods)
-        self._instances = Groups(folder / "instances", mark, pods, self._keys)
+        self._instances = Groups(folder / "instances", mark, pods, self._keys, self._start_aws_cli)
         pcs = Pcs(self._registry)
         install(
             self._ledger, self._registry, lambda: self._behaviour, jobs=self._training, groups=self._instances, pcs=pcs
@@ -180,6 +185,12 @@ class Server:
             "failed_boots": lambda _: self._failed_boots(),
             "end": lambda _: self._end(),
         }
+
+    def _start_aws_cli(self) -> Path:
+        """Start the process that runs the instances' AWS CLI, if it does not run; return the path of its socket."""
+        if self._aws_cli is None:
+            self._aws_cli = aws_cli_server.start(self._cli_address, self._cli_environment)
+        return self._cli_address
 
     def _arm(self, args: Mapping[str, Any]) -> Any:
         if self._instances.named(args["cluster"]):
@@ -291,6 +302,8 @@ class Server:
         """End the clusters, then the servers."""
         self._training.stop_all()
         self._instances.stop_all()
+        if self._aws_cli is not None:
+            self._aws_cli.communicate()
         self._registry.stop_all()
         self._control.stop()
         self._web.stop()

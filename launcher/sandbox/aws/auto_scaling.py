@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,8 @@ class Fleet:
 
     region: str
     folder: Path
-    mark: str
     environment: Environment
-    keys: KeyRing
+    machine: Callable[..., Machine]
     capacity: Capacity
     addresses: "Iterator[str]"
 
@@ -145,7 +145,7 @@ class Fleet:
         # The address at which the instance's processes really listen.
         created.nics[0].private_ip_address = address = next(self.addresses)
         created.capacity_reservation_id = targeted_reservation(data) or created.capacity_reservation_id
-        machine = Machine(
+        machine = self.machine(
             instance_id=instance_id,
             address=address,
             region=self.region,
@@ -156,8 +156,6 @@ class Fleet:
             user_data=user_data_of(data),
             folder=self.folder / instance_id,
             environment=self.environment(self.region),
-            mark=self.mark,
-            keys=self.keys,
         )
         group.members[instance_id] = Member(machine=machine, instance_type=type_, zone=zone)
         machine.boot()
@@ -176,8 +174,12 @@ def _vcpus(ec2: EmulatedEc2, type_: str) -> int:
 class Groups:
     """The Auto Scaling groups of a sandbox, by region and name; a thread keeps them at their sizes."""
 
-    def __init__(self, folder: Path, mark: str, environment: Environment, keys: KeyRing) -> None:
-        self._folder, self._mark, self._environment, self._keys = folder, mark, environment, keys
+    def __init__(
+        self, folder: Path, mark: str, environment: Environment, keys: KeyRing, cli: Callable[[], Path]
+    ) -> None:
+        """`cli` starts what runs the instances' AWS CLI, once, and returns the path of its socket."""
+        self._folder, self._environment = folder, environment
+        self._machine = partial(Machine, mark=mark, keys=keys, cli=cli)
         self._groups: dict[tuple[str, str], Group] = {}
         self._lock = threading.RLock()
         self._over = threading.Event()
@@ -197,9 +199,7 @@ class Groups:
                 raise ValidationError(f"AutoScalingGroup by this name already exists - {name}")
             self._check(region, request)
             arn = f"arn:aws:autoscaling:{region}:{ACCOUNT}:autoScalingGroup:{secrets.token_hex(8)}"
-            fleet = Fleet(
-                region, self._folder, self._mark, self._environment, self._keys, self.capacity, self._addresses
-            )
+            fleet = Fleet(region, self._folder, self._environment, self._machine, self.capacity, self._addresses)
             group = Group(
                 name=name,
                 arn=f"{arn}:autoScalingGroupName/{name}",

@@ -11,19 +11,19 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from launcher.model.emulator import MARK
 from launcher.sandbox import namespaces, processes
 from launcher.sandbox.cluster.imds import MetadataService
+from launcher.sandbox.instances import aws_cli_client
 from launcher.sandbox.keys import KeyRing
 
 NODE = "SLIPWAY_SANDBOX_INSTANCE"
 """Environment variable of every process on an instance."""
 LIFECYCLE = "autoscaling/target-lifecycle-state"
 CONSOLE = "console.log"
-_CLI = "launcher.sandbox.instances.aws_cli"
 _TAG = re.compile(r"[A-Za-z0-9+=.,_:@-]+")
 _ENTRY = "enter"
 _LOGIN = """#!/bin/sh
@@ -57,8 +57,9 @@ class Machine:
         environment: Mapping[str, str],
         mark: str,
         keys: KeyRing,
+        cli: Callable[[], Path],
     ) -> None:
-        """`lifecycle` is EC2's word for the purchase; `tags` are those that the metadata service shows."""
+        """`lifecycle` is EC2's word for the purchase; the metadata service shows `tags`; `cli`: see `Groups`."""
         self.id, self.address, self.folder = instance_id, address, folder
         self.host = f"ip-{address.replace('.', '-')}"
         facts = {
@@ -74,15 +75,16 @@ class Machine:
         }
         self.metadata = MetadataService(facts, keys)
         self._user_data, self._mark = user_data, mark
-        self.environment = self._variables(environment)
+        self.environment = self._variables(environment, cli())
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def _variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+    def _variables(self, environment: Mapping[str, str], cli: Path) -> dict[str, str]:
         image = self.folder / "image"
         image.mkdir(parents=True)
         program = image / "aws"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m {_CLI} "$@"\n', encoding="utf-8")
+        command = shlex.join([sys.executable, "-I", "-S", aws_cli_client.__file__, str(cli)])
+        program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
         for name in ("tmp", "scratch", "root"):
             (self.folder / name).mkdir()
