@@ -27,10 +27,11 @@ class WarmCli:
     @contextmanager
     def used(self):
         """Run the CDK commands of this process in the persistent one."""
-        with patch("launcher.cdk.toolchain.cdk_command", self._command):
+        with patch("launcher.cdk.toolchain.cdk_command", self.command):
             yield
 
-    def _command(self, environ=None):
+    def command(self, environ=None):
+        """The words that the launcher runs instead of the CLI."""
         del environ
         return [sys.executable, "-I", "-S", __file__, self._process.address]
 

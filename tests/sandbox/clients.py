@@ -24,8 +24,10 @@ def client(sandbox: Sandbox, service: str, **more: Any) -> Any:
     return boto3.client(service, **{**options, **more})
 
 
-def slipway(*arguments, folder, environment):
-    arguments = [sys.executable, "-m", "launcher", *arguments]
+PROGRAM = (sys.executable, "-m", "launcher")
+
+
+def slipway(*arguments, folder, environment, program=PROGRAM):
     return subprocess.run(
-        arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+        [*program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
     )

@@ -16,6 +16,7 @@ from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.environment import machine_environment
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
+from tests import warm_launcher
 from tests.emulators.moto_server import moto_server
 from tests.plans import EXAMPLES
 from tests.sandbox.example_plans import TRAINER_WORDS
@@ -66,6 +67,12 @@ def warm(request):
     """
     if not getattr(request.module, "STARTS_SERVERS", False):
         request.getfixturevalue("warm_launches")
+
+
+@pytest.fixture(scope="session")
+def warm_program(warm_app, warm_cli):
+    """The words that start `slipway` as a program whose launches use the persistent processes."""
+    return warm_launcher.words(warm_app, warm_cli)
 
 
 @pytest.fixture(scope="session")

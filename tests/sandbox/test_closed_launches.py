@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -12,7 +11,7 @@ from launcher.aws.session import Session
 from launcher.sandbox import running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document
-from tests.sandbox.clients import slipway
+from tests.sandbox.clients import PROGRAM, slipway
 from tests.sandbox.job_trainers import TRAINER, undisturbed
 from tests.waiting import until
 from tests.warm_app import WITHOUT_VALIDATION
@@ -43,22 +42,23 @@ def account(tmp_path_factory):
 class Laptop:
     """A folder with a plan, in which launches begin that are killed at a message."""
 
-    def __init__(self, folder, name, nodes, account):
+    def __init__(self, folder, name, nodes, account, program):
         self.folder, self.name, (self.sandbox, environment) = folder, name, account
+        self.program = program
         self.environment = {**environment, "XDG_STATE_HOME": str(folder / "state")}
         (folder / "plan.yaml").write_text(PLAN.format(name=name, nodes=nodes, steps=STEPS))
         (folder / "work").mkdir()
         (folder / "work" / "train.py").write_text(TRAINER)
 
     def run(self, *words):
-        return slipway(*words, folder=self.folder, environment=self.environment)
+        return slipway(*words, folder=self.folder, environment=self.environment, program=self.program)
 
-    def close_at(self, beginning, *words):
+    def close_at(self, beginning, *words, program=None):
         """Launch, and kill the launcher with SIGKILL at a message."""
         log = self.folder / "launch.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "launcher", "launch", "plan.yaml", "--sandbox", "--yes", *words],
+                [*(program or self.program), "launch", "plan.yaml", "--sandbox", "--yes", *words],
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -97,9 +97,9 @@ def lose_first_node(laptop):
     ],
 )
 def test_launcher_killed_after_submission_job_ends_with_undisturbed_result(  # noqa: PLR0917  the steps
-    name, nodes, moment, words, then, tmp_path, account
+    name, nodes, moment, words, then, tmp_path, account, warm_program
 ):
-    laptop = Laptop(tmp_path, name, nodes, account)
+    laptop = Laptop(tmp_path, name, nodes, account, warm_program)
     laptop.close_at(moment, *words)
     if then is not None:
         then(laptop)
@@ -123,9 +123,9 @@ def test_launcher_killed_after_submission_job_ends_with_undisturbed_result(  # n
         ("stack", "stack slipway-stack-network"),
     ],
 )
-def test_launcher_killed_during_deployment_next_launch_succeeds(name, moment, tmp_path, account):
-    laptop = Laptop(tmp_path, name, 1, account)
-    laptop.close_at(moment)
+def test_launcher_killed_during_deployment_next_launch_succeeds(name, moment, tmp_path, account, warm_program):
+    laptop = Laptop(tmp_path, name, 1, account, warm_program)
+    laptop.close_at(moment, program=PROGRAM)  # with an app and a CLI of its own, which the kill leaves without a reader
     assert read_document(laptop.run("status", name, "--json").stdout)["status"] == "killed"
     again = laptop.run("launch", "plan.yaml", "--sandbox", "--yes", "--json")
     assert again.returncode == 0, again.stderr

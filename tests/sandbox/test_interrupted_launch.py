@@ -19,6 +19,7 @@ from launcher.catalog import tables
 from launcher.model.emulator import MARK
 from launcher.sandbox import processes
 from tests.plans import EXAMPLES
+from tests.sandbox.clients import PROGRAM
 from tests.warm_app import WITHOUT_VALIDATION
 
 PATIENCE_S = 300
@@ -83,7 +84,7 @@ def start_launch(tmp_path):
     cache.parent.mkdir(parents=True)
     cache.write_text(tables.encode(tables.SPOT, [fallen]))
 
-    def go(name, steps=STEPS, where=None):
+    def go(name, steps=STEPS, where=None, program=PROGRAM):
         folder = where or tmp_path / name
         folder.mkdir(exist_ok=True)
         temporary = tmp_path / f"tmp-{name}"
@@ -92,7 +93,7 @@ def start_launch(tmp_path):
         log = tmp_path / f"{name}.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "launcher", "launch", f"{name}.yaml", "--sandbox", "--yes", "-v"],
+                [*program, "launch", f"{name}.yaml", "--sandbox", "--yes", "-v"],
                 cwd=folder,
                 env={
                     **os.environ,
@@ -164,8 +165,9 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_ctrl_c_ends_launch_without_remains(moment, start_launch, tmp_path):
-    running = start_launch("ended")
+def test_ctrl_c_ends_launch_without_remains(moment, start_launch, tmp_path, warm_program):
+    # When an attempt starts, the app and the CLI of a launch have ended.
+    running = start_launch("ended", program=warm_program if moment == "attempt 1 started" else PROGRAM)
     running.wait_for(moment)
     mark = running.mark()
     running.process.send_signal(signal.SIGINT)

@@ -61,7 +61,7 @@ def second(account, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def launched(first):
+def launched(first, warm_program):
     """A job that runs, launched on the first computer by a launcher that is still following it."""
     (first.folder / "work").mkdir()
     (first.folder / "work/train.txt").write_text("what the trainer reads")
@@ -69,7 +69,7 @@ def launched(first):
     log = first.folder / "launch.log"
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "launcher", "launch", "plan.yaml", "--sandbox", "--yes"],
+            [*warm_program, "launch", "plan.yaml", "--sandbox", "--yes"],
             cwd=first.folder,
             env=first.environment,
             stdout=stream,

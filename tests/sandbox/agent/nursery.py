@@ -6,17 +6,21 @@ Run as a file. A line of JSON on standard input is a request, {"arguments", "env
 ends any other. Its nodes beat, look and are missed `FASTER` times as fast as those of a job.
 """
 
+import gc
 import json
 import os
 import signal
 import sys
 from pathlib import Path
 
+import botocore.session
+
 # Loaded here once and for all; the program itself loads them when it has read its job.
 from launcher.agent import session
 from launcher.agent.checkpoint import dcp, quorum, resume, uploader
 from launcher.agent.node import peers
 from launcher.agent.program import main
+from launcher.aws.session import share_descriptions
 
 FASTER = 2.5
 WAITS = (
@@ -68,6 +72,9 @@ def become(request):
 if __name__ == "__main__":
     for module, name in WAITS:
         setattr(module, name, getattr(module, name) / FASTER)
+    share_descriptions()
+    botocore.session.get_session().create_client("s3", region_name="us-east-1")  # reads S3's description for all forks
+    gc.freeze()
     signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,0 +1,32 @@
+"""The program `slipway` for tests that start it, with the persistent processes of warm_app.py and warm_cli.py.
+
+A program that launches starts jsii and three times the CDK CLI, 9 s of processor time. Run as this file, it is the same
+program, and these two are asked instead. What a launch does while they run is tested with `python -m launcher`
+(tests/sandbox/test_interrupted_launch.py, test_agent_launch.py).
+"""
+
+import json
+import os
+import sys
+
+
+def words(warm_app, warm_cli):
+    """The words that start the program, before its arguments."""
+    return [sys.executable, __file__, warm_app.command(), json.dumps(warm_cli.command())]
+
+
+def main(app, cli):
+    """Be the program, with what starts the app and the CLI."""
+    from launcher.__main__ import main as run
+    from launcher.cdk import toolchain
+
+    toolchain.app_command = lambda: app
+    toolchain.cdk_command = lambda environ=None: json.loads(cli)
+    run()
+
+
+if __name__ == "__main__":
+    _, app, cli, *arguments = sys.argv
+    sys.argv = ["slipway", *arguments]
+    sys.path[0] = os.getcwd()  # noqa: PTH109 - loads nothing for it
+    main(app, cli)
