@@ -21,7 +21,7 @@ from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
-from launcher.workflow.quote.commands import command, command_for, refresh_command
+from launcher.workflow.quote.commands import command, next_command, refresh_command
 from launcher.workflow.quote.fallback import REFUSED_CODE
 
 MAX_LINES, MAX_ROWS = 15, 12
@@ -264,7 +264,8 @@ def more_rows(priced: Priced, shown: int) -> str:
     # A candidate with the best number of nodes stands for those with others, which are not counted here.
     complete = len(priced.candidates) == priced.considered
     which = f", {unpriced:,} of them unpriced" if complete else ", some unpriced"
-    return f"{hidden:,} more{which if unpriced else ''}: --all."
+    which = ", all unpriced" if unpriced == len(priced.candidates) else which if unpriced else ""
+    return f"{hidden:,} {'more' if shown else 'rows'}{which}: --all."
 
 
 def _last(priced: Priced, width: int, shown: int, *, called: bool) -> list[str]:
@@ -274,7 +275,7 @@ def _last(priced: Priced, width: int, shown: int, *, called: bool) -> list[str]:
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
     said = [text for text in (more_rows(priced, shown), counted, price_dates(priced.candidates)) if text]
     lines = fold(f"  {' '.join(said)}", width)
-    commands = [command_for(priced, "quote", 1)]
+    commands = [next_command(priced)]
     refused = shown_ranks(priced)[1]
     if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
         commands.insert(0, refresh_command(priced))

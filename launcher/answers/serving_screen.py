@@ -12,7 +12,7 @@ from launcher.model.quote import Quote
 from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
-from launcher.workflow.quote.commands import command, command_for, refresh_command
+from launcher.workflow.quote.commands import command, next_command, refresh_command
 
 MAX_ALLOWED, MAX_CHEAPER = 7, 3
 MAX_NOTES = 2
@@ -88,4 +88,4 @@ def _next(priced: Priced) -> list[str]:
     _, refused = ranks_by_standing(priced)
     stale = bool(refused) and priced.standing(refused[0]) is Standing.OLD_PRICE
     commands = [refresh_command(priced)] if stale else []
-    return [f"  next: {line}" for line in (*commands, command_for(priced, "quote", 1))]
+    return [f"  next: {line}" for line in (*commands, next_command(priced))]

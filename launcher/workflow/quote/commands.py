@@ -1,14 +1,16 @@
 """The next commands for a priced plan, with its options."""
 
 import shlex
+from collections.abc import Iterable
 
 from launcher.model.quote import Quote
 from launcher.pricing.gate import Changes
 from launcher.pricing.priced import Priced
+from launcher.pricing.standing import Standing
 from launcher.pricing.training_candidate import TrainingCandidate
 
-SET, ALL = "--set", "--all"
-FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", SET, ALL)
+SET, ALL, AS_OF = "--set", "--all", "--prices-as-of"
+FLAGS = ("--region", AS_OF, "--max-price-age", "--max-usd", SET, ALL)
 """Flags that change a plan's candidates, or the gate's decision on them."""
 CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", rank="--pick")
 """How the command line changes what the gate refuses."""
@@ -29,8 +31,13 @@ COMMAND_FLAGS = {
 
 def command(priced: Priced, name: str, *arguments: str) -> str:
     """A command for the same plan."""
-    options = [word for flag in priced.context.flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
-    return shlex.join(["slipway", *name.split(), priced.path, *options, *arguments])
+    return command_with(priced.path, name, priced.context.flags, *arguments)
+
+
+def command_with(path: str, name: str, flags: Iterable[tuple[str, ...]], *arguments: str) -> str:
+    """A command for a plan file with those of the flags that it accepts."""
+    options = [word for flag in flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
+    return shlex.join(["slipway", *name.split(), path, *options, *arguments])
 
 
 def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
@@ -50,7 +57,13 @@ def refresh_command(priced: Priced) -> str:
 
 
 def next_command(priced: Priced) -> str:
-    """The command after the table of candidates; a current offer must be bought before Slipway can quote it."""
-    first = priced.candidates[0]
+    """The command after the table of candidates.
+
+    Without any price: current prices, or newly read ones. A current offer must be bought before Slipway can quote it.
+    """
+    first, flags = priced.candidates[0], priced.context.flags
+    if priced.standing(1) is Standing.UNPRICED:
+        present = tuple(flag for flag in flags if flag[0] != AS_OF)
+        return refresh_command(priced) if present == tuple(flags) else command_with(priced.path, "plan", present)
     offered = isinstance(first, TrainingCandidate) and first.offered
     return command(priced, "capacity") if offered else command_for(priced, "quote", 1)

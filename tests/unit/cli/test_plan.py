@@ -473,4 +473,4 @@ def test_unpriced_rows_are_counted_where_each_row_is_a_candidate(price_text):
     assert len(offers.candidates) == offers.considered > 1
     unpriced = sum(offers.row(rank).usd is None for rank in range(1, offers.considered + 1))
     assert unpriced
-    assert more_rows(offers, 0) == f"{offers.considered} more, {unpriced} of them unpriced: --all."
+    assert more_rows(offers, 1) == f"{offers.considered - 1} more, {unpriced} of them unpriced: --all."

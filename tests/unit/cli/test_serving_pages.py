@@ -1,6 +1,7 @@
 """`plan`, `quote`, `compare` and `portfolio` of serving plans: the pages, the JSON, and the exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -200,3 +201,22 @@ def test_training_plan_loads_no_serving_modules(write_plan):
     code += "print([each for each in sys.modules if '.serving' in each or 'bedrock' in each], file=sys.stderr)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stderr.splitlines()[-1] == str(["launcher.model.serving"])
+
+
+def test_page_names_the_modes_of_bedrock_apart(write_plan, slipway):
+    write_plan(CHAT.replace("    input_tokens", "    asynchronous: true\n    input_tokens"))
+    slipway("plan", "plan.yaml", "--html", "plan.html")
+    labels = re.findall(r'class="tick name"[^>]*>([^<]*Bedrock[^<]*)<', Path("plan.html").read_text(encoding="utf-8"))
+    modes = {label.split(", ")[1] for label in labels}
+    assert {"batch", "on demand"} <= modes, labels
+
+
+@pytest.mark.parametrize("text", [CHAT, SFT], ids=["serving", "training"])
+def test_plan_without_any_price_offers_no_quote(write_plan, slipway, text):
+    write_plan(text)
+    code, out, err = slipway("plan", "plan.yaml", "--prices-as-of", "2020-01-01", "--region", "us-east-1")
+    assert code == 0
+    assert " rows, all unpriced: --all." in out
+    assert err.strip() == "next: slipway plan plan.yaml --region us-east-1"
+    document = json.loads(slipway("plan", "plan.yaml", "--prices-as-of", "2020-01-01", "--json")[1])
+    assert document["next"] == "slipway plan plan.yaml"
