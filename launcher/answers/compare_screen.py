@@ -150,8 +150,7 @@ def _side(quote: Quote | None) -> tuple[str, str, str]:
     if quote is None or quote.usd is None:
         return "–", "", ""
     place = quote.plan.place
-    total = f"{'~' if quote.derived_lines else ''}${words.dollars(quote.usd.mid)}"
-    return total, words.place_instances(place).replace(" × ", "×"), place.region
+    return words.total(quote), words.place_instances(place).replace(" × ", "×"), place.region
 
 
 def _port(port: Port, width: int) -> list[str]:

@@ -12,7 +12,6 @@ from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
 from launcher.model.finding import Finding
 from launcher.model.money import Price
-from launcher.model.quote import Quote
 from launcher.model.units import number_of
 from launcher.planning.checks import NOT_OFFERED
 from launcher.pricing.ages import Age, age, rests_on
@@ -181,13 +180,9 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
         target,
         *wide,
         f"{words.hours(quoted.hours.mid)} h",
-        _usd(quoted),
+        words.total(quoted),
         "" if usd is None else f"${words.dollars(usd.high)}",
     )
-
-
-def _usd(quoted: Quote) -> str:
-    return "" if quoted.usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(quoted.usd.mid)}"
 
 
 def _notes(priced: Priced) -> tuple[list[str], list[str]]:

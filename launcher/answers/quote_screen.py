@@ -8,9 +8,9 @@ from itertools import groupby
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, fold
 from launcher.model.budget_stop import spending_limit, stop_text
-from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
+from launcher.model.enums import PREPAID, Basis, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.money import CostComponent, Price
+from launcher.model.money import CostComponent, Price, sum_usd
 from launcher.model.overhead import SHARE_CODE
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
@@ -84,8 +84,7 @@ def facts(quoted: Quote, priced: Priced) -> Iterator[tuple[str, str, str]]:
         yield "Total", "unpriced", quoted.unpriced or ""
     else:
         label = "Total" if quoted.serving is None else "A month"
-        sign = "~" if quoted.derived_lines else ""
-        yield label, f"{sign}{words.usd(usd.mid)}", "; ".join(part for part in _total(quoted) if part)
+        yield label, words.total(quoted), "; ".join(part for part in _total(quoted) if part)
     yield from _work(quoted) if quoted.serving is None else _traffic(quoted, quoted.serving)
     yield from _limits(quoted)
     if priced.request.workload.train is not None:
@@ -277,7 +276,10 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
         notes.append(f"range {why}")
     counted = []
     if quoted.derived_lines:
-        counted.append(f"~: {number_of(quoted.derived_lines, 'price')} derived from other regions or rates")
+        derived_usd = sum_usd(line.usd for line in quoted.components if line.basis is Basis.DERIVED)
+        sign = "~: " if quoted.is_derived else ""
+        prices = f"{number_of(quoted.derived_lines, 'price')} derived from other regions or rates"
+        counted.append(f"{sign}{prices}, ${words.dollars(derived_usd)} of the total")
     others = [
         f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code not in SHOWN
     ]

@@ -71,7 +71,7 @@ def _cells(name: str, quote: Quote) -> Cells:
         place.region,
         how(quote, short=True),
         "",
-        "" if usd is None else f"{'~' if quote.derived_lines else ''}${words.dollars(usd.mid)}",
+        words.total(quote),
         "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",
         "" if million is None else f"${words.dollars(million)}",
         utilisation_text(quote.serving),

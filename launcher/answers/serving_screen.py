@@ -58,7 +58,7 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
         how(quoted, short=width < WIDE),
         "",
         *(wide if width >= WIDE else ()),
-        "" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}",
+        words.total(quoted),
         "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",
         _million(quoted),
         utilisation_text(quoted.serving),

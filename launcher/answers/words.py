@@ -7,6 +7,7 @@ from decimal import Decimal
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price, UsdRange
 from launcher.model.plan import Place
+from launcher.model.quote import Quote
 from launcher.model.units import number_of
 from launcher.targets.registry import billed_name, target_of
 
@@ -44,6 +45,12 @@ def usd(amount: Decimal | None) -> str:
     """
     text = dollars(amount)
     return f"<${text[1:]}" if text.startswith("<") else f"${text}"
+
+
+def total(quoted: Quote, without: str = "") -> str:
+    """The dollars of a quote, with `~` before them if they rest on derived prices; or the words for no total."""
+    sign = "~" if quoted.is_derived else ""
+    return without if quoted.usd is None else f"{sign}{usd(quoted.usd.mid)}"
 
 
 def cents(usd: Decimal | None, without: str = "") -> str:

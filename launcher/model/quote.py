@@ -18,6 +18,9 @@ from launcher.model.run_cost import RunRates
 from launcher.model.serving import ServingOutlook
 from launcher.model.work import Work
 
+DERIVED_SHARE = 0.01
+"""The part of a total from which derived prices are named beside it."""
+
 
 @record
 class SpotOutlook:
@@ -149,6 +152,13 @@ class Quote:
     image: MachineImage | None = None
     derived_lines: int = 0
     """Lines, the compute among them, whose price was derived from others; they are in the total."""
+    derived_share: float = 0.0
+    """The part of the total that these lines are."""
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether the total rests on derived prices; a few cents of them do not change a decision."""
+        return self.derived_share >= DERIVED_SHARE
 
     @property
     def digest(self) -> str:

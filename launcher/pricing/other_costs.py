@@ -99,16 +99,20 @@ class OtherCosts:
     def summary(self, size: JobSize) -> "OtherCostsSummary":
         """The properties of the lines other than their dollars."""
         if size not in self._summaries:
-            counted = tuple([bool(line.quantity(size)) for line in self._priced])
+            quantities = [line.quantity(size) for line in self._priced]
+            counted = tuple([bool(quantity) for quantity in quantities])
+            derived = [
+                float(line.price.usd) * quantity
+                for line, quantity in zip(self._priced, quantities, strict=True)
+                if quantity and isinstance(line.price, Price) and line.price.basis is Basis.DERIVED
+            ]
             if counted not in self._dates:
                 self._dates[counted] = self._dates_of(counted)
             self._summaries[size] = OtherCostsSummary(
                 dates=self._dates[counted],
                 unpriced=components(self._unpriced, size),
-                derived=sum(
-                    counts and isinstance(line.price, Price) and line.price.basis is Basis.DERIVED
-                    for line, counts in zip(self._priced, counted, strict=True)
-                ),
+                derived=len(derived),
+                derived_usd=sum(derived),
             )
         return self._summaries[size]
 
@@ -119,11 +123,15 @@ class OtherCosts:
 
 
 class OtherCostsSummary(NamedTuple):
-    """The dates of the lines with their names, the oldest first; the lines without a price; how many are derived."""
+    """The dates of the lines with their names, the oldest first; the lines without a price; those with a derived price.
+
+    `derived_usd` has each derived line at the price of its first unit.
+    """
 
     dates: tuple[tuple[date, str], ...]
     unpriced: tuple[CostComponent, ...]
     derived: int
+    derived_usd: float
 
 
 def _slopes(price: Price) -> tuple[tuple[float, float], ...]:

@@ -153,6 +153,7 @@ def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends = job_ends(place, context)
+    summary = candidate.other_costs.summary(candidate.size)
     findings = (*_findings(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     return Quote(
         plan=plan,
@@ -163,7 +164,7 @@ def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival
         hours=hours,
         billed_hours=candidate.charge.billed_hours if candidate.charge else hours.mid,
         usd=usd,
-        components=candidate.other_costs.summary(candidate.size).unpriced,
+        components=summary.unpriced,
         commitment_usd=None if cost is None else cost.commitment_usd,
         spot=_outlook(candidate, usd, rival_usd),
         checkpoint_interval_s=candidate.interval_s,
@@ -193,9 +194,22 @@ def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival
         ends=ends,
         overrun_probability=candidate.charge.overrun_probability if candidate.charge else None,
         hours_to_first_step=_first_step_h(candidate),
-        derived_lines=candidate.other_costs.summary(candidate.size).derived
-        + (isinstance(price, Price) and price.basis is Basis.DERIVED),
+        derived_lines=summary.derived + _is_derived(price),
+        derived_share=_derived_share(candidate, usd),
     )
+
+
+def _is_derived(price: Price | Unpriced) -> bool:
+    return isinstance(price, Price) and price.basis is Basis.DERIVED
+
+
+def _derived_share(candidate: TrainingCandidate, usd: UsdRange | None) -> float:
+    """The part of the middle total that lines with derived prices are."""
+    if usd is None or not usd.mid:
+        return 0.0
+    other, size = candidate.other_costs, candidate.size
+    compute = float(usd.mid - other.total_usd(size)) if _is_derived(candidate.offer.price) else 0.0
+    return (other.summary(size).derived_usd + compute) / float(usd.mid)
 
 
 def _first_step_h(candidate: TrainingCandidate) -> float:

@@ -100,8 +100,7 @@ def _decision(comparison: Comparison) -> list[tuple[str, str, str]]:
         if quoted is None or usd is None:
             items.append((name, "–", "nothing priced"))
         else:
-            total = f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
-            items.append((name, total, f"{plan.name_of(quoted)}; {ends(usd)}"))
+            items.append((name, words.total(quoted), f"{plan.name_of(quoted)}; {ends(usd)}"))
     if (port := comparison.port) is not None:
         paid = port.break_even_run
         back = "never pays off" if paid is None else f"is paid back after {number_of(paid, 'run')}"

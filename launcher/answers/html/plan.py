@@ -87,7 +87,7 @@ def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
     done = priced.now + timedelta(hours=quoted.hours.mid)
     slow = priced.now + timedelta(hours=quoted.hours.high)
     stop = priced.request.budget.stop_at_usd
-    total = "unpriced" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
+    total = words.total(quoted, "unpriced")
     return [
         ("Decision", "launch" if not refused else "not yet", f"{what}{f': {refused}' if refused else ''}"),
         ("Total", total, quoted.unpriced or "" if usd is None else ends(usd)),
@@ -107,7 +107,7 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
     what = f"{words.place_instances(place)}{'' if hosted else f', {words.option(place)}'}, {place.region}"
     refused = "" if quoted.gate.allowed else quoted.gate.reason
     can = "use Bedrock" if hosted else "deploy"
-    total = "unpriced" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
+    total = words.total(quoted, "unpriced")
     span = (
         (quoted.unpriced or "") if usd is None else "" if usd.low == usd.high else f"{words.usd_bounds(usd)} estimated"
     )

@@ -154,6 +154,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         *_limits(candidate),
     )
     cash, due, lines = _cash(candidate)
+    derived = [line.usd for line in candidate.components if line.basis is Basis.DERIVED]
     return Quote(
         plan=plan,
         work=None,
@@ -182,6 +183,8 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         price_range=span.usd if span is not None else None,
         left_up_usd_per_hour=None if usd is None else _left_up_usd_per_hour(candidate, usd.mid - _prepaid(candidate)),
         ends=ends,
+        derived_lines=len(derived),
+        derived_share=float(sum_usd(derived) / usd.mid) if usd is not None and usd.mid else 0.0,
     )
 
 

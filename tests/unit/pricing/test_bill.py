@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.answers import words
 from launcher.catalog.load import load
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
@@ -111,7 +112,26 @@ def test_line_without_a_regional_price_is_derived_and_in_the_total(priced):
     assert not first.incomplete
     assert derived
     assert first.derived_lines == len(derived) + (first.price.basis is Basis.DERIVED)
+    in_them = sum(line.usd for line in first.components if line.basis is Basis.DERIVED)
+    assert first.derived_share == pytest.approx(float(in_them / first.usd.mid), rel=0.01, abs=1e-6)
     assert first.usd.mid == sum(line.usd for line in first.components)
+
+
+def test_total_with_cents_of_derived_prices_is_not_marked_as_derived(priced):
+    target = {"instance_type": "p5.48xlarge", "region": "ap-northeast-1"}
+    own = {"purchase": {"option": "on-demand", "price_overrides": {"p5.48xlarge/on-demand": "60"}}, "target": target}
+    first = priced(own).quote(1)
+    assert first.derived_lines
+    assert 0 < first.derived_share < 0.01
+    assert not first.is_derived
+    assert words.total(first).startswith("$")
+
+
+def test_total_of_a_derived_rate_is_marked_as_derived(priced):
+    target = {"kind": "sagemaker-training", "instance_type": "p5.48xlarge", "region": "us-east-1", "nodes": 1}
+    first = priced({"purchase": {"option": "spot"}, "target": target}).quote(1)
+    assert first.derived_share > 0.9
+    assert words.total(first).startswith("~$")
 
 
 def test_storage_in_the_plan_is_storage_in_the_bill(priced):
