@@ -169,7 +169,6 @@ def charge(
     now: datetime,
     *,
     tail: Learned | None = None,
-    longer: bool = False,
     known_job: tuple[JobHours, OnSpot | None] | None = None,
 ) -> Charge | None:
     """The compute of a candidate at its median; None when no offering is long enough for the job.
@@ -181,7 +180,6 @@ def charge(
         hazard: spot interruptions of the job; needed for spot only.
         now: the current time, for a window that has begun.
         tail: how long idle nodes stay according to the user's own runs; None if no run measured it.
-        longer: size an offering by the 90th percentile instead of the median.
         known_job: what `job_hours` returns here, if the caller has it.
     """
     nodes = place.nodes
@@ -194,7 +192,7 @@ def charge(
     if known is not None and known.window_h is not None:
         usable_h = (known.usable_h or 0.0) - boot_hours(place, work) if known.offered else math.inf
         return _offering_charge(job, known.window_h, known.instances, usable_h)
-    days = block_days((wall.at(HIGH) if longer else hours) + boot_hours(place, work), lost_h(place.option))
+    days = block_days(hours + boot_hours(place, work), lost_h(place.option))
     if days is None:
         return None
     billed = days * HOURS_A_DAY

@@ -16,7 +16,6 @@ from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import lack
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
-from launcher.pricing.blocks import MIN_CHANCE
 from launcher.pricing.candidate import cheapest_fixed
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
@@ -230,21 +229,12 @@ def _at(place: Place, cost: Charge | None, *, resolution: Resolution, context: P
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
     candidate_of = partial(_at, resolution=resolution, context=context)
 
-    def longer(short: TrainingCandidate) -> Iterator[TrainingCandidate]:
-        """The candidate with an offering for the high estimate, if the job may outlast the shorter one."""
-        if short.charge is not None and short.charge.outlasts >= MIN_CHANCE and short.usd is not None:
-            extended = training_candidate(short.place, short.work, context, short.against, longer=True)
-            if extended.charge is not None and extended.charge.billed_hours > short.charge.billed_hours:
-                yield extended
-
     if everything:
         for place in all_places(resolution.groups):
             work = _work(place, resolution)
             yield training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
         return
-    for candidate in best_candidates(resolution.groups, resolution.estimator, context, candidate_of):
-        yield candidate
-        yield from longer(candidate)
+    yield from best_candidates(resolution.groups, resolution.estimator, context, candidate_of)
 
 
 def _tight(candidate: TrainingCandidate) -> Iterator[Finding]:

@@ -186,14 +186,11 @@ def chosen_before(place: Place, work: Work, context: PricingContext, digest: str
 
 
 def training_candidate(
-    place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = (), *, longer: bool = False
+    place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = ()
 ) -> TrainingCandidate:
-    """The candidate of one place; `against` holds the findings that prevent a cluster there.
-
-    `longer` sizes the offering by the high estimate.
-    """
+    """The candidate of one place; `against` holds the findings that prevent a cluster there."""
     hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = charge(place, work, context.request, hazard, context.now, tail=context.tail(place), longer=longer)
+    cost = charge(place, work, context.request, hazard, context.now, tail=context.tail(place))
     return candidate_charged(place, work, context, cost, against)
 
 
