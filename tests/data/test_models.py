@@ -6,6 +6,7 @@ from datetime import date
 import pytest
 
 from launcher.catalog.load import Catalog, load
+from launcher.catalog.model_config import dimensions_of
 from launcher.catalog.tables import read_cells
 from tests.checks import some
 from tests.data.parameter_count import count_active_parameters, count_parameters
@@ -16,7 +17,11 @@ OUTSIDE_ONE_PERCENT = {
     "t5-11b": "the published size is the paper's rounded 11 B; the formula gives T5 base and large exactly",
 }
 NAMES = list(load().models)
-HYBRIDS = [name for name, spec in load().models.items() if spec.attention_layers is not None]
+WINDOWED = ("gemma-2-", "gemma-3-", "gpt-oss-", "mistral-7b")
+"""Models of which some layers have a sliding window: all layers have the same parameters."""
+HYBRIDS = [
+    name for name, spec in load().models.items() if spec.attention_layers is not None and not name.startswith(WINDOWED)
+]
 """Models whose layers differ: `launcher.catalog.model_config` counts them, not the formula of one kind of layer."""
 
 
@@ -121,3 +126,31 @@ def test_models_are_found_by_name_and_alias(catalog: Catalog, requested: str, na
 
 def test_unknown_model_is_not_found(catalog: Catalog):
     assert catalog.find_model("llama-9-1t") is None
+
+
+@pytest.mark.parametrize(
+    "name, fields",
+    [
+        ("gpt-oss-20b", {"model_type": "gpt_oss", "sliding_window": 128, "layer_types": ["sliding", "full"] * 12}),
+        ("gemma-2-9b", {"model_type": "gemma2", "sliding_window": 4096}),
+        ("gemma-3-27b", {"model_type": "gemma3_text", "sliding_window": 1024, "sliding_window_pattern": 6}),
+        ("mistral-7b", {"model_type": "mistral", "sliding_window": 4096}),
+    ],
+)
+def test_sliding_windows_of_a_catalogued_model_are_those_of_its_configuration(name, fields):
+    """The name and the config.json of a model give the same FLOPs, so that both give the same dollars."""
+    spec = load().models[name]
+    sizes = {
+        "num_hidden_layers": spec.layers,
+        "hidden_size": spec.hidden,
+        "intermediate_size": spec.intermediate,
+        "num_attention_heads": spec.heads,
+        "num_key_value_heads": spec.kv_heads,
+        "head_dim": spec.head_dim,
+        "vocab_size": spec.vocab,
+        "max_position_embeddings": spec.max_positions,
+    }
+    if spec.experts:
+        sizes |= {"num_local_experts": spec.experts, "num_experts_per_tok": spec.experts_per_token}
+    counted = dimensions_of(sizes | fields)
+    assert (counted.attention_layers, counted.window) == (spec.attention_layers, spec.window)
