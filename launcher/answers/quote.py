@@ -19,6 +19,7 @@ from launcher.model.serving import ServingOutlook
 from launcher.model.units import duration_text, number_of
 from launcher.pricing.blocks import bought_capacity
 from launcher.pricing.gate import UNPRICED
+from launcher.pricing.hazard import STRESS
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.commands import command, command_for
 
@@ -256,6 +257,9 @@ def _spot(quoted: Quote, width: int) -> list[str]:
             else "  spot already costs more than the next option"
         )
         lines += fold(f"{text}; {now} are assumed", width)
+    causes = quoted.range_causes
+    if causes is not None and causes.stress is not None:
+        lines += fold(f"  {STRESS}: ${words.dollars(causes.stress.usd)}", width)
     return lines
 
 

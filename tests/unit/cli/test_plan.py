@@ -98,6 +98,17 @@ def test_quote_shows_good_until_only_when_gate_allows(*, price_text, option, goo
     assert ("good until" in "\n".join(quote_page(quoted, 1, 100, priced_plan))) == good
 
 
+def test_explained_quote_of_spot_has_the_total_of_the_worst_published_trace(price_text):
+    for option, has_stress in (("spot", True), ("on-demand", False)):
+        priced_plan = price_text(HOURS.replace("{credits", f"{{option: {option}, credits"))
+        quoted = priced_plan.quote(1)
+        stress = quoted.range_causes.stress
+        shown = "\n".join(quote_page(quoted, 1, 120, priced_plan, explained=True))
+        assert (stress is not None) is has_stress
+        assert ("worst published trace" in shown) is has_stress
+        assert stress is None or f"worst published trace: ${words.dollars(stress.usd)}" in shown
+
+
 def test_explanation_of_row_equals_golden(price_text, golden):
     golden("plan/explain-100.txt", "\n".join(explain.page(price_text(HOURS), 1, 100)) + "\n")
 
