@@ -45,7 +45,9 @@ def _amount(train: TrainingWorkload, params_b: float | None) -> str:
     if train.tokens_per_parameter is not None:
         return f"{total} ({train.tokens_per_parameter:g} per parameter)".lstrip()
     if train.tokens_per_example is not None:
-        return f"{total} ({train.examples:,} examples × {train.tokens_per_example:g} × {train.epochs or 1:g} epochs)"
+        passes = train.epochs or 1
+        epochs = f"{passes:g} epoch{'' if passes == 1 else 's'}"
+        return f"{total} ({train.examples:,} examples × {train.tokens_per_example:,g} × {epochs})"
     return total
 
 

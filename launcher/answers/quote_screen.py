@@ -19,6 +19,7 @@ from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.job_command import WASTE
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
+from launcher.planning.optimizers import TIGHT
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
@@ -34,6 +35,7 @@ LABEL, VALUE = 15, 9
 DECISIVE = (
     NOT_OFFERED,
     "compiler-memory",
+    TIGHT,
     *WASTE,
     "run-time-quota",
     "far-published-run",

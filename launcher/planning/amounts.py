@@ -25,7 +25,7 @@ def amount_findings(train: TrainingWorkload, params_b: float | None, path: str) 
     if {"tokens_b", "hours"} == set(given):
         yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours are both given", "keep one")
     elif len(given) > 1:
-        message = f"{' and '.join(given)} are all given: each is the amount of work"
+        message = f"{' and '.join(given)} are given: each is the amount of work"
         yield error("two-amounts", f"{path}.{given[-1]}", message, "keep one")
     if not given:
         message = "the plan gives no amount of work: neither tokens_b nor hours is given"

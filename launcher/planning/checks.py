@@ -34,6 +34,8 @@ LUSTRE_STEP_GIB = 2400
 COUNT_TOLERANCE = 0.15
 """Allowed deviation of params_b from rough dimensions, which omit the width of the MLP and its gating."""
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
+LEARNED = "learned"
+"""Positions of a model that are weights: it reads no longer sequence."""
 NOT_OFFERED = "zone-not-offered"
 """The code of a finding about a zone in which the catalog does not know a type."""
 RATE = "throughput_samples_per_s"
@@ -195,6 +197,14 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
             f"{path}.global_batch_tokens",
             f"a batch of {train.global_batch_tokens} tokens is less than one sequence of {train.sequence_length}",
         )
+    spec = catalog.find_model(train.model) if isinstance(train.model, str) and train.by_tokens else None
+    if spec is not None and spec.positions == LEARNED and 0 < spec.max_positions < train.sequence_length:
+        message = (
+            f"{train.sequence_length:,} tokens are more than the {spec.max_positions:,} positions of {spec.name}, which"
+            " has no others"
+        )
+        hint = f"set sequence_length to {spec.max_positions} or less"
+        yield warning("sequence-beyond-context", f"{path}.sequence_length", message, hint)
 
 
 def _params_b(train: TrainingWorkload, catalog: Catalog) -> float | None:

@@ -15,6 +15,8 @@ DEFAULT = Optimizer.ADAMW
 """The optimizer of a plan that names none: mixed precision, as most published runs."""
 LEANER = (Optimizer.ADAMW_BF16, Optimizer.ADAMW_8BIT)
 """What a fine-tuning may use instead where the default does not fit, the better known first."""
+TIGHT = "memory-tight"
+"""The code of the warning that a job fits only with a leaner recipe than planned."""
 
 
 class Recipe(NamedTuple):

@@ -17,6 +17,7 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.planning.job_command import WASTE
+from launcher.planning.optimizers import TIGHT
 from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
@@ -74,8 +75,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     @property
     def wasted(self) -> tuple[Finding, ...]:
-        """What the job's command leaves without work: the plan's, in the dollars of the first candidate."""
-        return self._first_findings(WASTE)
+        """What the first candidate lacks: memory for the job as planned, or work for its chips by the job's command."""
+        return self._first_findings((TIGHT, *WASTE))
 
     @property
     def limits(self) -> tuple[Finding, ...]:

@@ -14,6 +14,7 @@ from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import lack
+from launcher.planning.optimizers import TIGHT
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import cheapest_fixed
@@ -241,4 +242,4 @@ def _tight(candidate: TrainingCandidate) -> Iterator[Finding]:
     """A warning if the job fits the memory of the chips only with a leaner recipe than planned."""
     if candidate.work.tight is not None:
         hint = "say these keys of workload.train in the plan, or take more nodes or a chip with more memory"
-        yield warning("memory-tight", "workload.train", candidate.work.tight, hint)
+        yield warning(TIGHT, "workload.train", f"the job {candidate.work.tight}", hint)

@@ -24,7 +24,7 @@ def priced(target=ONE_NODE, **train):
     "train, tokens_b, words",
     [
         ({"examples": 1_000_000, "tokens_per_example": 500, "epochs": 2}, 1.0, "1,000,000 examples × 500 × 2 epochs"),
-        ({"examples": 2_000_000, "tokens_per_example": 750.5}, 1.501, "2,000,000 examples × 750.5 × 1 epochs"),
+        ({"examples": 2_000_000, "tokens_per_example": 750.5}, 1.501, "2,000,000 examples × 750.5 × 1 epoch"),
         ({"examples": 40_000, "tokens_per_example": 900, "epochs": 0.5}, 0.018, "40,000 examples × 900 × 0.5 epochs"),
         ({"tokens_per_parameter": 20}, 160.6, "20 per parameter"),
         ({"tokens_per_parameter": 0.5, "method": "full"}, 4.015, "0.5 per parameter"),
@@ -151,3 +151,13 @@ def test_written_default_of_newer_key_keeps_digest(catalog):
     assert old == new
     plan = pinned_plan(request_of(base | {"workload": {"train": BASE}}), catalog)
     assert plan_at(plan.request, plan.place).digest == old
+
+
+@pytest.mark.parametrize(
+    "model, length, warned", [("bert-large", 4096, True), ("bert-large", 512, False), ("llama-3.1-8b", 400_000, False)]
+)
+def test_sequence_beyond_learned_positions_is_warning_with_the_longest(model, length, warned):
+    train = {"model": model, "tokens_b": 1, "sequence_length": length, "hours": None}
+    findings = [found for found in price_over({"workload": {"train": train}}).findings if "positions" in found.message]
+    assert [found.hint for found in findings] == ["set sequence_length to 512 or less"] * warned
+    assert all((found.level, found.path) == ("warning", "workload.train.sequence_length") for found in findings)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.answers import plan_screen, quote_screen
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
 from launcher.model.enums import Method, Optimizer, Recompute, Stack
@@ -132,6 +133,14 @@ def test_quote_of_tight_job_warns_and_names_recipe():
     (finding,) = [finding for finding in quote.findings if finding.code == "memory-tight"]
     assert finding.level == "warning"
     assert "optimizer adamw-bf16" in finding.message
+
+
+def test_first_screens_of_plan_and_quote_warn_of_a_job_that_fits_only_with_a_leaner_recipe():
+    """Otherwise the first sign is an out-of-memory error on a node that is billed."""
+    priced = price_over(PLAN)
+    screens = (plan_screen.page(priced, 120), quote_screen.page(priced.quote(1), 1, 120, priced))
+    for screen in screens:
+        assert "optimizer adamw-bf16 it needs" in " ".join(" ".join(screen).split())
 
 
 def test_node_count_fitting_as_planned_preferred_to_leaner_recipe():
