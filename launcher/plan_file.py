@@ -205,7 +205,7 @@ def _resolve_layers(
     try:
         request = _request(reader, result.data, "", whole_name, unknown_names)
     except SlipwayError as problem:
-        refusals.append(problem)
+        refusals.append(_with_layers(problem, result.sources))
     else:
         if refusals and unknown_names is not None and (names := reader.with_places(unknown_names(request))):
             refusals.append(_refusal(name, names))
@@ -356,6 +356,16 @@ def _from_layer(plan: Path, finding: Finding, source: str | None, typed: Mapping
     if hint.startswith("remove it"):
         hint = hint.replace("remove it", f"write {finding.path}: null in the plan", 1)
     return replace(finding, message=f"{written.message}; the value is from {source}{at}", hint=hint)
+
+
+def _with_layers(problem: SlipwayError, sources: Mapping[str, str]) -> SlipwayError:
+    """A refusal of merged layers whose findings name the file of defaults that gives the value."""
+    findings = []
+    for finding in problem.findings:
+        source = source_of(finding.path, sources)
+        given = source is not None and file_of(source) is not None
+        findings.append(_from_layer(Path(), finding, source, {}) if given else finding)
+    return type(problem)(problem.message, hint=problem.hint, findings=findings)
 
 
 def _placed_in(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -62,6 +62,16 @@ class TestOrder:
         assert got.sources["target.instance_type"] == "--set"
         assert got.sources["workload.train.model"] == "plan"
 
+    def test_refused_value_of_the_merged_layers_names_its_file(self, home, monkeypatch):
+        organisation = write(home / "org.yaml", "guardrails: {ttl_h: 24}\ntags: {team: null}\n")
+        monkeypatch.setenv("SLIPWAY_ORGANISATION_DEFAULTS", str(organisation))
+        with pytest.raises(SlipwayError) as raised:
+            resolved("target.nodes=2")
+        (finding,) = raised.value.findings
+        assert finding.path == "tags.team"
+        assert finding.message.endswith(f"got null; the value is from organisation file {organisation}, line 2")
+        assert resolved("tags.team=nlp").request.tags == {"team": "nlp"}
+
     def test_defaults_overridden_by_the_plan_have_no_effect(self, home):
         before = PlanBase(plan_file.load(Path("plan.yaml")))._parts
         write(home / "project/.slipway/defaults.yaml", "workload: {train: {tokens_b: 99, model: llama-3.2-1b}}")
