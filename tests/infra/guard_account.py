@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import boto3
 from botocore.stub import Stubber
+from cryptography.hazmat.primitives.asymmetric import rsa
 from moto import mock_aws
 from moto.ec2.models import ec2_backends
+from moto.sns.models import Subscription
 
 REGION, ACCOUNT = "us-east-2", "123456789012"
 NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
@@ -19,17 +21,28 @@ client = functools.cache(boto3.client)
 """Clients, cached: their creation takes longest, and moto also serves clients that were created before its start."""
 
 
+@functools.cache
+def signing_key():
+    """The key that signs the messages of every subscription: moto computes one for each, in most of its time."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 @contextmanager
 def account_of(monkeypatch, kind):
     """An account of a kind, with moto for everything except stubbed services."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setattr(Subscription, "private_key", lambda _: signing_key())
     with mock_aws():
         account = kind()
-        yield account
-        if isinstance(account, ManagedAccount):
-            account.stub.assert_no_pending_responses()
+        try:
+            yield account
+            if isinstance(account, ManagedAccount):
+                account.stub.assert_no_pending_responses()
+        finally:
+            if isinstance(account, ManagedAccount):
+                account.stub.deactivate()
 
 
 class Account:
@@ -94,15 +107,12 @@ class ManagedAccount(Account):
     """An account whose node service responds through the Stubber."""
 
     service = "sagemaker"
+    client = staticmethod(client)
 
     def __init__(self, stack="slipway-tiny-training"):
         super().__init__(stack)
-        self.managed = boto3.client(self.service)
-        self.stub = Stubber(self.managed)
+        self.stub = Stubber(client(self.service))
         self.stub.activate()
-
-    def client(self, name):
-        return self.managed if name == self.service else client(name)
 
 
 class HyperPodAccount(ManagedAccount):

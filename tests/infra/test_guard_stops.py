@@ -43,14 +43,13 @@ def statuses(service, shape):
 
 def answers(account, service, *calls):
     """A client that is answered through the Stubber: (operation, answer or error code) in turn."""
-    service_client = boto3.client(service)
+    service_client = client(service)
     account.stub = Stubber(service_client)
     for operation, answer in calls:
         if isinstance(answer, str):
             account.stub.add_client_error(operation, answer, "no", http_status_code=400)
         else:
             account.stub.add_response(operation, answer)
-    account.stub.activate()
     return service_client
 
 
@@ -63,7 +62,7 @@ class Fleet:
     def play(account, state, *, stops, refused):
         # Changed just now: machines of a fleet that has been stopped for longer are ended (test_guard.py).
         account.set_fleet(state, str(NOW))
-        dynamodb = boto3.client("dynamodb")
+        dynamodb = boto3.client("dynamodb") if refused else client("dynamodb")
         if refused:
             dynamodb.meta.events.register("before-call.dynamodb.UpdateItem", lambda **_: refuse("UpdateItem", refused))
         account.done = lambda: account.fleet == "STOP_REQUESTED" and (state != "STOP_REQUESTED")
@@ -71,7 +70,7 @@ class Fleet:
 
 
 def refuse(operation, code):
-    raise boto3.client("sts").exceptions.ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+    raise client("sts").exceptions.ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
 
 
 class Group:
@@ -141,7 +140,7 @@ def look_at(monkeypatch):
             variables = {target.variable: NAME, "IDLE_MINUTES": "0", **REASONS[reason], **more}
             if target is Endpoint:
                 variables.pop("STOP_URI", None)
-            with guard_module(target.module) as module:
+            with guard_module(target.module) as module, nullcontext() if target is Fleet else account.stub:
                 clients = {target.service: service_client}
                 settings = account.settings(module, **variables)
                 guard = getattr(module, target.kind)(settings, lambda name: clients.get(name) or client(name), now)
