@@ -319,9 +319,18 @@ def answered(operation, path):
     return OPERATIONS[operation](yaml.load(Path(path).read_text(encoding="utf-8"), loader))  # noqa: S506 - a safe one
 
 
+def share_descriptions():
+    """Read each description of a service once: ParallelCluster's sessions, one for every client, would read it anew."""
+    import botocore.session
+
+    loader = botocore.session.create_loader()
+    botocore.session.create_loader = lambda _=None: loader
+
+
 def main():
     """Answer requests until standard input ends."""
     os.environ.update(ENVIRONMENT)
+    share_descriptions()
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     for line in sys.stdin:
         operation, *paths = json.loads(line)
