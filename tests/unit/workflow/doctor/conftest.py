@@ -4,6 +4,7 @@ import dataclasses
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import boto3
@@ -49,8 +50,13 @@ def ready_account(account):
 
 
 def client(state, service):
+    return _client(service, state.moto)
+
+
+@cache
+def _client(service, address):
     keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": REGION}
-    return boto3.client(service, endpoint_url=state.moto, **keys)
+    return boto3.client(service, endpoint_url=address, **keys)
 
 
 NAMES = {
