@@ -90,19 +90,18 @@ def run_script(tmp_path, indexes):
     return run
 
 
-def published(folder):
+def published(folder, requires=("numpy",)):
     """Packages in both indexes, of which Neuron's own is the older; the digest of Neuron's wheel."""
-    publish(folder / "neuron", "torch-neuronx", "2.9.0.2.12", "OF = 'neuron'", requires=["numpy"])
+    publish(folder / "neuron", "torch-neuronx", "2.9.0.2.12", "OF = 'neuron'", requires=requires)
     publish(folder / "pypi", "torch-neuronx", "2.9.0.2.99", "OF = 'somebody else'")
     publish(folder / "pypi", "numpy", "2.0", "")
     wheel = folder / "neuron/torch-neuronx/torch_neuronx-2.9.0.2.12-py3-none-any.whl"
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("template", ["neuron/xla.sh.j2", "neuron/torchneuron.sh.j2"])
-def test_neuron_packages_come_from_the_neuron_index_and_others_from_pypi(run_script, indexes, tmp_path, template):
+def test_neuron_packages_come_from_the_neuron_index_and_others_from_pypi(run_script, indexes, tmp_path):
     digest = published(indexes[0])
-    answer, of = run_script(template, "first")
+    answer, of = run_script("neuron/torchneuron.sh.j2", "first")
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr
     lock = tmp_path / "first/requirements.lock"
     assert sorted(lock.read_text().splitlines())[1] == f"torch-neuronx==2.9.0.2.12 --hash=sha256:{digest}"
@@ -111,10 +110,10 @@ def test_neuron_packages_come_from_the_neuron_index_and_others_from_pypi(run_scr
 
 
 def test_dependencies_that_the_neuron_index_has_never_come_from_pypi(run_script, indexes, tmp_path):
-    """Somebody publishes the names of dependencies on PyPI, with higher versions: direct, indirect, misspelled."""
+    """Somebody publishes the names of packages on PyPI, with higher versions: direct, indirect, misspelled."""
     neuron, pypi = indexes[0] / "neuron", indexes[0] / "pypi"
     needs = ["neuron-xla>=2", "numpy", "Neuron_Tools", "xla>=3", 'absent-here; extra == "test"']
-    publish(neuron, "torch-neuronx", "2.9.0.2.12", "OF = 'neuron'", requires=needs)
+    digest = published(indexes[0], requires=needs)
     publish(neuron, "neuron-xla", "2.1", "", requires=["neuron-runtime"])
     for name in ("neuron-runtime", "neuron-tools"):
         publish(neuron, name, "1.0", "")
@@ -122,11 +121,11 @@ def test_dependencies_that_the_neuron_index_has_never_come_from_pypi(run_script,
         publish(pypi, name, "99.0", "")
     publish(neuron, "xla", "2.0", "")
     publish(pypi, "xla", "3.0", "")
-    publish(pypi, "numpy", "2.0", "")
     answer, of = run_script("neuron/xla.sh.j2", "first")
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr
-    installed = [line.partition(" ")[0] for line in (tmp_path / "first/requirements.lock").read_text().splitlines()]
-    assert sorted(name.replace("_", "-") for name in installed) == [
+    lock = tmp_path / "first/requirements.lock"
+    lines = lock.read_text().splitlines()
+    assert sorted(line.partition(" ")[0].replace("_", "-") for line in lines) == [
         "neuron-runtime==1.0",
         "neuron-tools==1.0",
         "neuron-xla==2.1",
@@ -134,6 +133,8 @@ def test_dependencies_that_the_neuron_index_has_never_come_from_pypi(run_script,
         "torch-neuronx==2.9.0.2.12",
         "xla==3.0",
     ]
+    assert f"torch-neuronx==2.9.0.2.12 --hash=sha256:{digest}" in lines
+    assert f"{lock}; the same again: environment.sh OTHER-FOLDER {lock}" in answer.stdout
     assert "no version of xla>=3 is in Neuron's index: taken from PyPI" in answer.stderr
 
 
