@@ -8,6 +8,7 @@ program, and these two are asked instead. What a launch does while they run is t
 import json
 import os
 import sys
+from contextlib import nullcontext
 
 
 def words(warm_app, warm_cli):
@@ -15,14 +16,22 @@ def words(warm_app, warm_cli):
     return [sys.executable, __file__, warm_app.command(), json.dumps(warm_cli.command())]
 
 
-def main(app, cli):
-    """Be the program, with what starts the app and the CLI."""
+def main(app, cli, server=None):
+    """Be the program, with what starts the app and the CLI, and the address of the process that forks servers."""
     from launcher.__main__ import main as run
     from launcher.cdk import toolchain
 
     toolchain.app_command = lambda: app
     toolchain.cdk_command = lambda environ=None: json.loads(cli)
-    run()
+    with nullcontext() if server is None else forked_servers(server):
+        run()
+
+
+def forked_servers(address):
+    """The context in which the program's servers are forked from a process."""
+    from tests.warm_server import WarmServer
+
+    return WarmServer(address).used()
 
 
 if __name__ == "__main__":

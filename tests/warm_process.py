@@ -12,13 +12,14 @@ ROOT = Path(__file__).resolve().parents[1]
 class WarmProcess:
     """Runs `arguments` with the path of its socket as last argument, from its first use until `close`.
 
-    It prints "ready" when it listens, and ends with its standard input, however this process ends.
+    It prints "ready" when it listens, and ends with its standard input, however this process ends. `address`: its
+    socket, if another process has started it.
     """
 
-    def __init__(self, *arguments, **variables):
+    def __init__(self, *arguments, address=None, **variables):
         self._words, self._variables = arguments, variables
         self._lasting = ExitStack()
-        self._address = None
+        self._address = address
 
     @property
     def address(self):

@@ -54,12 +54,17 @@ READ_AHEAD = (
 class WarmServer:
     """Starts the forking process at the first start of a server."""
 
-    def __init__(self):
+    def __init__(self, address=None):
         from launcher.sandbox import embedded
 
-        self._process = WarmProcess(sys.executable, "-P", "-m", "tests.warm_server")
+        self._process = WarmProcess(sys.executable, "-P", "-m", "tests.warm_server", address=address)
         self._start_program = embedded._start
         self.close = self._process.close
+
+    @property
+    def address(self):
+        """The socket of the forking process."""
+        return self._process.address
 
     @contextmanager
     def used(self):

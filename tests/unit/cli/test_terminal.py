@@ -13,6 +13,7 @@ from launcher.cli.output import say
 from launcher.model.finding import warning
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
+from tests import warm_launcher
 from tests.plans import NOW, ROOT
 from tests.screen import rows
 
@@ -25,8 +26,8 @@ purchase: {option: on-demand}
 """
 
 
-def typed(arguments, *, answer=b"", folder, app=None, **environment):
-    """What a command prints to a terminal of 80 columns, and its exit code; `app` is the CDK app that stays."""
+def typed(arguments, *, answer=b"", folder, warm=(), **environment):
+    """What a command prints to a terminal of 80 columns, and its exit code; `warm`: the processes that stay."""
     printed = bytearray()
 
     def read(descriptor):
@@ -38,17 +39,22 @@ def typed(arguments, *, answer=b"", folder, app=None, **environment):
 
     code = (
         f"import os, sys; os.chdir({str(folder)!r}); os.environ.update({environment!r}); "
-        f"sys.argv = {['slipway', *arguments]!r}; from launcher.cli.app import main; "
+        f"sys.argv = {['slipway', *arguments]!r}; "
+        f"from {'tests.warm_launcher' if warm else 'launcher.__main__'} import main; main(*{warm!r})"
     )
-    if app is not None:
-        code += f"from launcher.cdk import toolchain; toolchain.app_command = lambda: {app.command()!r}; "
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)
     try:
-        status = pty.spawn([sys.executable, "-c", f"{code}main()"], read, lambda descriptor: b"")
+        status = pty.spawn([sys.executable, "-c", code], read, lambda descriptor: b"")
     finally:
         os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
     return bytes(printed).decode().replace("\r\n", "\n"), os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def warm(warm_app, warm_cli, warm_server):
+    """The persistent processes of a command that deploys, as warm_launcher.main takes them."""
+    return (*warm_launcher.words(warm_app, warm_cli)[2:], warm_server.address)
 
 
 @pytest.fixture
@@ -67,10 +73,8 @@ def soft_rows(shown):
 
 
 @pytest.mark.long
-def test_launch_question_fits_25_lines(plan_folder, warm_app):
-    shown, code = typed(
-        ["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL
-    )
+def test_launch_question_fits_25_lines(plan_folder, warm):
+    shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=plan_folder, warm=warm, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 25
@@ -80,11 +84,11 @@ def test_launch_question_fits_25_lines(plan_folder, warm_app):
 
 
 @pytest.mark.long
-def test_endpoint_question_fits_31_lines(tmp_path, warm_app):
+def test_endpoint_question_fits_31_lines(tmp_path, warm):
     plan = ROOT / "examples" / "serve" / "pinned" / "llama31-8b-inf2.yaml"
     (tmp_path / "plan.yaml").write_text(plan.read_text(encoding="utf-8"), encoding="utf-8")
     arguments = ["deploy", "plan.yaml", "--sandbox", "--despite-verdict"]
-    shown, code = typed(arguments, answer=b"n\n", folder=tmp_path, app=warm_app, **TERMINAL)
+    shown, code = typed(arguments, answer=b"n\n", folder=tmp_path, warm=warm, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 31
@@ -121,9 +125,9 @@ def test_warning_before_question_wraps_at_words(width):
 
 
 @pytest.mark.long
-def test_verbose_after_subcommand_shows_assumptions(plan_folder, warm_app):
+def test_verbose_after_subcommand_shows_assumptions(plan_folder, warm):
     arguments = ["launch", "plan.yaml", "--sandbox", "-v"]
-    shown, _ = typed(arguments, answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL)
+    shown, _ = typed(arguments, answer=b"n\n", folder=plan_folder, warm=warm, **TERMINAL)
     assert "assumptions" in shown
     assert "can be launched now" in shown
 
