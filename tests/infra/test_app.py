@@ -14,6 +14,7 @@ from launcher.model.document import document
 from launcher.planning.pin import pinned_plan
 from launcher.sandbox.aws.stacks import broken_rules
 from tests.plans import ROOT
+from tests.warm_app import WITHOUT_VALIDATION
 
 
 def test_app_in_folder_with_foreign_infra_package_synthesises_without_credentials(tmp_path, context):
@@ -22,7 +23,7 @@ def test_app_in_folder_with_foreign_infra_package_synthesises_without_credential
     (tmp_path / "infra/__init__.py").write_text("raise SystemExit('the wrong infra')\n")
     given = json.dumps({**context, "plan": str(ROOT / "examples/p5-spot.yaml")})
     variables = {"CDK_CONTEXT_JSON": given, "CDK_OUTDIR": str(tmp_path / "cdk.out"), "PYTHONPATH": str(ROOT)}
-    variables |= {"CDK_DEFAULT_ACCOUNT": "123456789012"}
+    variables |= {"CDK_DEFAULT_ACCOUNT": "123456789012", **WITHOUT_VALIDATION}
     command = [sys.executable, "-P", "-m", "infra.app"]
     answer = subprocess.run(
         command, env={**os.environ, **variables}, cwd=tmp_path, capture_output=True, text=True, check=False
