@@ -65,6 +65,8 @@ class Node:
         self.program = None
         """Words that start an agent in place of the nursery, for a test that asks for the program itself."""
         self.running = []
+        self.parsed = {}
+        """The content of files of events and the events in it: a test that waits reads a file fifty times a second."""
         (folder / "train.py").write_text(TRAINER)
 
     def job(self, *arguments, command=None, **changes):
@@ -107,9 +109,11 @@ class Node:
 
     def events(self, name=None, attempt=None, part=0):
         path = self.folder / "shared" / (f"events-part{part}.jsonl" if part else "events.jsonl")
-        lines = path.read_text().splitlines() if path.exists() else []
-        # A full disk takes a piece of a line; what comes after it stands on its own.
-        documents = [json.loads(line) for line in lines if line.endswith("}")]
+        text = path.read_bytes() if path.exists() else b""
+        if text != self.parsed.get(path, (b"", []))[0]:
+            # A full disk takes a piece of a line; what comes after it stands on its own.
+            self.parsed[path] = text, [json.loads(line) for line in text.decode().splitlines() if line.endswith("}")]
+        _, documents = self.parsed.get(path, (b"", []))
         return [e for e in documents if name in (None, e["event"]) and attempt in (None, e["attempt"])]
 
     def steps(self, name, attempt=None):

@@ -21,6 +21,12 @@ for path in instance-id tags/instance/slipway:run; do
 done >"$TMPDIR/seen"
 sleep 600
 """
+HOOK = {
+    "LifecycleHookName": "save",
+    "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+    "HeartbeatTimeout": 30,
+}
+"""A hook with the shortest time that AWS takes: a group without it ends at once."""
 PATIENCE_S = 60
 
 
@@ -52,13 +58,6 @@ def create(client, subnet):
             "MaxSize": 2,
             "VPCZoneIdentifier": subnet,
             "LaunchTemplate": specification,
-            "LifecycleHookSpecificationList": [
-                {
-                    "LifecycleHookName": "save",
-                    "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
-                    "HeartbeatTimeout": 30,
-                }
-            ],
         }
         client("autoscaling").create_auto_scaling_group(**{**request, **changes})
         return specification
@@ -116,7 +115,7 @@ def run(client, instance, line):
 
 
 def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, group, world_sandbox):
-    create("alive")
+    create("alive", LifecycleHookSpecificationList=[HOOK])
     assert "the job on alive" not in world_sandbox.running_jobs()
     scaling = client("autoscaling")
     hooks = scaling.describe_lifecycle_hooks(AutoScalingGroupName="alive")["LifecycleHooks"]
@@ -148,7 +147,7 @@ def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, g
 
 
 def test_lost_instance_is_replaced(client, create, group, world_sandbox):
-    create("lost")
+    create("lost", LifecycleHookSpecificationList=[HOOK])
     client("autoscaling").set_desired_capacity(AutoScalingGroupName="lost", DesiredCapacity=1)
     (first,) = until(lambda: in_service(group("lost")))
     world_sandbox.fail_node("lost", first)
