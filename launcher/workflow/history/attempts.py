@@ -157,8 +157,9 @@ def last_start(ran: Sequence[Attempt]) -> datetime | None:
 
 def recorded_stop(events: Iterable[Mapping[str, Any]], since: datetime | None = None) -> str:
     """The guard's newest reason for stopping nodes, in the events of a run folder; empty without one `since`."""
-    stops = [event for event in events if event.get("event") == GUARD_STOPPED]
-    if not stops or (since is not None and "time" in stops[-1] and moment(stops[-1]["time"]) < since):
+    stops = [event for event in events if event.get("event") == GUARD_STOPPED and "time" in event]
+    # When the guard stopped the nodes, if it says so, else when the launcher read it.
+    if not stops or (since is not None and moment(stops[-1].get("at", stops[-1]["time"])) < since):
         return ""
     return str(stops[-1].get("reason", ""))
 

@@ -16,7 +16,7 @@ from launcher.aws.session import Session
 from launcher.catalog import load as catalog_load
 from launcher.model.errors import AwsError, SlipwayError, UnreadableInputError
 from launcher.model.job import JobFacts, JobState
-from launcher.model.report import Attempt, Report, RunStatus
+from launcher.model.report import Attempt, EndedBy, Report, RunStatus
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.records.command_record import KILLED, goes_on, read_command
@@ -354,12 +354,18 @@ def _state(
         billable = state.report.billable_time if facts is None else facts.billable
         report = replace(state.report, status=of_report, attempts=state.attempts, stopped=stopped)
         report = replace(report, billable_time=billable, guard_reason="")
+        began = last_start(state.attempts)
         if status in (PENDING, RunStatus.CANCELLED.value):
-            began = last_start(state.attempts)
             stop = guard_stop(submission, environment, began)
             # A cluster whose jobs wait may stop idle nodes after a job was cancelled.
             if status == PENDING or not stop.jobs_wait:
                 record_stop(folder, stop.reason, began, **stop.end)
+        elif any(attempt.by_pod_end or attempt.ended_by is EndedBy.NODE_LOST for attempt in state.attempts):
+            # A job of pods fails with its nodes, or runs again on others.
+            stop = guard_stop(submission, environment, None)
+            if stop.end:
+                record_stop(folder, stop.reason, None, **stop.end)
+        if status in (PENDING, RunStatus.CANCELLED.value, RunStatus.FAILED.value):
             report = replace(report, guard_reason=recorded_stop(read_events(folder.events), began))
         ran = explained_attempts(state.attempts, read_events(folder.events))
         report = replace(report, attempts=ran)

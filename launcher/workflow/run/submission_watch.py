@@ -213,13 +213,7 @@ class RemoteWatch:
             return
         self.record_lost(facts)
         if facts.state is JobState.FAILED:
-            self.failed_at = self.failed_at if self.failed_at is not None else now
-            code = facts.attempt.exit_code if facts.attempt is not None else None
-            self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
-            if self.over and facts.reason:
-                self._notify_lines(f"job {self.job.job} failed: {facts.reason}")
-            if self.over and facts.keeps_nodes and self.source.cancel(self.job):
-                self.notify(f"job {self.job.job} was cancelled: its other pods waited for the failed pod")
+            self._take_in_failure(facts, now)
             return
         self.failed_at = None
         self.over = facts.state.final
@@ -236,12 +230,25 @@ class RemoteWatch:
         if _is_requeued(facts):
             self._release(now)
 
+    def _take_in_failure(self, facts: JobFacts, now: float) -> None:
+        self.failed_at = self.failed_at if self.failed_at is not None else now
+        code = facts.attempt.exit_code if facts.attempt is not None else None
+        self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
+        if not self.over:
+            return
+        self._explain_stop(facts)
+        if facts.reason:
+            self._notify_lines(f"job {self.job.job} failed: {facts.reason}")
+        if facts.keeps_nodes and self.source.cancel(self.job):
+            self.notify(f"job {self.job.job} was cancelled: its other pods waited for the failed pod")
+
     def _explain_stop(self, facts: JobFacts) -> None:
         """Report why the guard has stopped the nodes of a job that has ended with them."""
-        if facts.state is not JobState.CANCELLED:
+        # A job of pods fails with its nodes.
+        if facts.state not in (JobState.CANCELLED, JobState.FAILED):
             return
         reason, jobs_wait = self.guard_stop()
-        if reason and not jobs_wait:
+        if reason and (not jobs_wait or facts.state is JobState.FAILED):
             self._notify_lines(f"the guard stopped the nodes of job {self.job.job}: {reason}")
 
     def _waits(self, title: str) -> None:

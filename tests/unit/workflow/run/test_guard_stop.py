@@ -22,7 +22,7 @@ from launcher.records.run_state import RunState
 from launcher.records.submission import HeadNode, Submission
 from launcher.workflow.cluster.guard_stop import NO_STOP, guard_stop
 from launcher.workflow.history.attempts import read_events, record_stop, recorded_stop
-from launcher.workflow.run.status import run_state, without_removed
+from launcher.workflow.run.status import _state, run_state, without_removed
 from launcher.workflow.run.submission_watch import REQUEUE_S, STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 from launcher.workflow.run.timeline import timeline
 from tests.unit.records.reports import ENDPOINT, REPORT
@@ -107,11 +107,23 @@ def test_job_that_the_guard_has_stopped_ends_with_the_reason(followed, reason):
     assert lines == ([f"the guard stopped the nodes of job 7: {reason}"] if reason else [])
 
 
+def test_job_of_pods_that_failed_with_its_stopped_nodes_ends_with_the_reason(followed):
+    scheduler, lines = Scheduler(), []
+    scheduler.answer = replace(WAITING, state=JobState.FAILED, word="Failed", reason="")
+    watch, now = followed(scheduler, ("its 2 hours have ended", True))
+    watch.notify = lines.append
+    assert not watch.ended()
+    now[0] = REQUEUE_S + 1
+    assert watch.ended()
+    (line,) = lines
+    assert line == "the guard stopped the nodes of job 7: its 2 hours have ended"
+
+
 def test_lines_of_nodes_are_lines_of_the_launch(followed):
     scheduler, lines = Scheduler(), []
     reason = "3 instances could not start the job; the last:\nmkfs.xfs: no space left on device"
     scheduler.answer = replace(WAITING, state=JobState.FAILED, word="failed", reason=reason)
-    watch, now = followed(scheduler)
+    watch, now = followed(scheduler, NO_STOP[:2])
     watch.notify = lines.append
     assert not watch.ended()
     now[0] = REQUEUE_S + 1
@@ -272,6 +284,30 @@ def test_status_of_a_job_that_waits_after_a_stop_names_what_to_do(submission, re
     text = " ".join(line.strip() for line in status_page.page(state, 80))
     advice = "job 7 waits until nodes start again: the stack's output StartFleet has the command; slipway cancel tiny"
     assert (advice in text) is told
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.RUNNING], ids=["failed with its pods", "runs again"])
+def test_stop_of_pods_of_job_that_failed_or_runs_again_is_the_cause_of_their_attempt(tmp_path, submission, state):
+    again = state is JobState.RUNNING
+    reason = "" if again else "its 2 hours have ended"
+    folder = RunFolder(path=tmp_path)
+    folder.write_json("report.json", report_document(report(RunStatus.RUNNING)))
+    write(stop(text="its 2 hours have ended", jobs_wait=True, ended_by="time-limit"))
+    now = datetime.now(UTC)
+    events = [
+        {"event": "attempt-started", "attempt": 1, "time": (now - timedelta(minutes=2)).isoformat()},
+        {"event": "interrupted", "attempt": 1, "time": (now + timedelta(seconds=2)).isoformat(), "notice": "pod-end"},
+        {"event": "attempt-started", "attempt": 2, "time": (now + timedelta(minutes=1)).isoformat()},
+    ]
+    (tmp_path / "job").mkdir()
+    lines = [f"{json.dumps(event)}\n" for event in events[: 3 if again else 2]]
+    (tmp_path / "job" / "events.jsonl").write_text("".join(lines))
+    facts = replace(WAITING, state=state, word="Failed", reason="")
+    for _ in range(2):
+        read = _state("tiny", folder, submission, facts, VARIABLES)
+    assert [attempt.ended_by for attempt in read.attempts] == ["time-limit", *([None] if again else [])]
+    assert (read.report.guard_reason, stored_report(folder).guard_reason) == (reason, reason)
+    assert len(folder.events.read_text().splitlines()) == 1
 
 
 def report(status):
