@@ -80,7 +80,8 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
     lines += [
         piece for commitment in portfolio.commitments for piece in fold(f"  {_commitment_lines(commitment)}", width)
     ]
-    lines += ["", *_chips(portfolio, width), *fold("  A port to Neuron is not in these months.", width)]
+    chips = "All on one chip: with any type, size and purchase option, also where a plan names one."
+    lines += ["", *_chips(portfolio, width), *fold(f"  {chips} A port to Neuron is not in these months.", width)]
     lines += [piece for finding in portfolio.findings for piece in fold(f"  {finding_line(finding)}", width)]
     chosen = [member.priced.candidates[member.rank - 1] for member in portfolio.members if member.rank is not None]
     lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
