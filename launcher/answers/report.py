@@ -8,6 +8,7 @@ from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
+from launcher.model.job import JobState
 from launcher.model.report import (
     NO_SCHEDULER,
     Attempt,
@@ -21,19 +22,27 @@ from launcher.model.target import INSTANCES, TRAINING_JOBS
 from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.rendering.names import STORE_STACK
 
-ATTEMPTS: Sequence[Column[Attempt]] = (
-    Column(
-        "took",
-        lambda attempt: duration_text(attempt.hours * HOUR_S) if attempt.ended_at else "running",
-        "right",
-        value=lambda attempt: attempt.hours,
-    ),
-    Column("ended by", lambda attempt: attempt.ended_by or ""),
-    Column("exit", lambda attempt: "" if attempt.exit_code is None else str(attempt.exit_code), "right"),
-    Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
-    Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
-)
-"""Columns of an attempt, as text and as HTML, after its start."""
+_MAY_RUN = (RunStatus.RUNNING.value, RunStatus.CANCELLED.value, JobState.PENDING.value)
+"""States of a run that may have a running attempt: a cancelled one may save until its grace time is over."""
+
+
+def attempt_columns(status: str) -> Sequence[Column[Attempt]]:
+    """Columns of an attempt, as text and as HTML, after its start; `status` is that of its run."""
+    # Nobody records the end of an attempt that ends with the sandbox of its launch.
+    without = "running" if status in _MAY_RUN else "not known"
+    return (
+        Column(
+            "took",
+            lambda attempt: duration_text(attempt.hours * HOUR_S) if attempt.ended_at else without,
+            "right",
+            value=lambda attempt: attempt.hours,
+        ),
+        Column("ended by", lambda attempt: attempt.ended_by or ""),
+        Column("exit", lambda attempt: "" if attempt.exit_code is None else str(attempt.exit_code), "right"),
+        Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
+        Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
+    )
+
 
 _TAIL_ENDS = {INSTANCES: "the idle tail", TRAINING_JOBS: "the warm pool"}
 """What ends the nodes' time after the job where no guard measures how long they have been idle."""
@@ -58,7 +67,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     where += ", simulated" if report.simulated else ""
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {number_of(count, 'attempt')}{where}", ""]
-    lines += attempt_rows(report.attempts, width)
+    lines += attempt_rows(report.attempts, width, report.status.value)
     if why := stop_lines(report, width):
         lines += ["", *why]
     if report.stored is not None:
@@ -120,12 +129,12 @@ def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
     return [piece for text in texts for piece in fold(text, width)]
 
 
-def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
+def attempt_rows(attempts: Sequence[Attempt], width: int, status: str) -> list[str]:
     """One row per attempt."""
     if not attempts:
         return ["  no attempt has started"]
     began: Column[Attempt] = Column("began (UTC)", lambda attempt: f"{attempt.started_at:%H:%M:%S}")
-    rows = render([began, *ATTEMPTS], attempts, width, number="attempt")
+    rows = render([began, *attempt_columns(status)], attempts, width, number="attempt")
     return [*rows, *place_lines(attempts, width), *_action_lines(attempts, width)]
 
 

@@ -125,7 +125,7 @@ def page(state: RunState, width: int) -> list[str]:
         lines += ["", *meter_lines(state.meter, width)]
     lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     if state.attempts:
-        lines += ["", *attempt_rows(state.attempts, width)]
+        lines += ["", *attempt_rows(state.attempts, width, state.status)]
     if state.last_output:
         lines += ["", f"  last output of attempt {len(state.attempts)}"]
         lines += [piece for text in state.last_output for piece in fold(f"    {text}", width)]

@@ -11,7 +11,7 @@ from launcher.answers.bill import answer, name_of
 from launcher.answers.html.nodes import nodes_plot
 from launcher.answers.html.page import document, paragraphs, table
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
-from launcher.answers.report import ATTEMPTS, left_up, slow_texts, stop_texts, used_lines
+from launcher.answers.report import attempt_columns, left_up, slow_texts, stop_texts, used_lines
 from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 from launcher.model.report import Attempt, Report
@@ -155,7 +155,7 @@ def _attempts(report: Report) -> str:
     columns: list[Column[Attempt]] = [
         Column("attempt", lambda attempt: str(report.attempts.index(attempt) + 1), "right"),
         Column("began", lambda attempt: f"{attempt.started_at:%Y-%m-%d %H:%M:%S} UTC"),
-        *ATTEMPTS,
+        *attempt_columns(report.status.value),
     ]
     if any(attempt.place for attempt in report.attempts):
         columns.append(Column("on", lambda attempt: attempt.place))

@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launcher.answers.report import attempt_rows
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
+from tests.unit.records.reports import FINISHED
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
@@ -170,6 +173,13 @@ def test_plan_file_argument_resolves_to_plan_name(current_folder, slipway, comma
 
 
 def test_report_without_attempts_has_sentence_instead_of_table():
-    from launcher.answers.report import attempt_rows
+    assert attempt_rows((), 80, "running") == ["  no attempt has started"]
 
-    assert attempt_rows((), 80) == ["  no attempt has started"]
+
+@pytest.mark.parametrize(
+    "status,took", [("running", "running"), ("cancelled", "running"), ("interrupted", "not known")]
+)
+def test_attempt_without_end_runs_only_in_a_run_that_goes_on(status, took):
+    rows = attempt_rows([replace(FINISHED, ended_at=None, ended_by=None)], 80, status)
+    assert took in "\n".join(rows)
+    assert ("running" in "\n".join(rows)) == (took == "running")
