@@ -27,9 +27,7 @@ def read_document(text: str) -> dict[str, Any]:
 
 @cache
 def _validator(kind: str) -> Draft202012Validator:
-    schema = schema_of(kind)
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema, format_checker=FormatChecker())
+    return Draft202012Validator(schema_of(kind), format_checker=FormatChecker())
 
 
 def _cut(value: Any) -> Any:

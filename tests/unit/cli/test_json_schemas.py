@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from launcher.agent.manifest import StoredFile
 from launcher.agent.output_manifest import OutputManifest
@@ -34,7 +35,8 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_schemas_in_docs_equal_golden(golden, name):
+def test_schemas_in_docs_are_valid_and_equal_golden(golden, name):
+    Draft202012Validator.check_schema(schema_of(name))
     golden(f"../../docs/schemas/{name}.schema.json", json.dumps(schema_of(name), indent=2) + "\n")
 
 
