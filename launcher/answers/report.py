@@ -186,6 +186,8 @@ def _billed_line(billable: Billable) -> str:
 def used_lines(report: Report) -> list[str]:
     """The cost of the run: its job hours, the quoted hours next to them, and the unused part of a prepaid fee."""
     cost, used, rate = report.cost, report.usd_used, report.usd_per_hour
+    if not report.attempts and report.endpoint is None and rate is not None:
+        return ["used no job hours; AWS bills each node from its start, also a node on which the job never started"]
     if used is None or rate is None:
         return []
     took = duration_text(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")

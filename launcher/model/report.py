@@ -265,12 +265,16 @@ class Report:
 
     @property
     def usd_used(self) -> Decimal | None:
-        """The cost of the run, or of a running one its cost so far; 0 before its first attempt."""
+        """The cost of the run, or of a running one its cost so far; 0 before its first attempt.
+
+        None without a rate, and if the guard stopped nodes on which no attempt started: each was billed from its start,
+        and no event has the hours.
+        """
         if self.cost is not None:
             hours, over = self.actual_hours, not self.running_h
             more = usd_of_types(self.attempts, self.cost.usd_per_hour, self.rates, self.running_h, over=over)
             return more + (self.cost.used_usd(hours) if over else self.cost.usd_so_far(hours))
-        return None if self.usd_per_hour is None else Decimal(0)
+        return None if self.usd_per_hour is None or self.guard_reason else Decimal(0)
 
     @property
     def usd_unused(self) -> Decimal:

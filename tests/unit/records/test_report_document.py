@@ -37,6 +37,15 @@ def test_attempt_that_a_person_ended_names_the_action_in_page_and_document(width
     assert read_report(document).attempts[0] == replace(first, node_action="")
 
 
+@pytest.mark.parametrize("reason, usd", [("", "0"), ("3 nodes in a row failed to boot", None)])
+def test_run_without_attempt_is_not_said_to_have_cost_nothing(reason: str, usd: str | None) -> None:
+    report = replace(REPORT, status=RunStatus.CANCELLED, attempts=(), guard_reason=reason)
+    text = " ".join("\n".join(page(report, 80)).split())
+    assert "used no job hours; AWS bills each node from its start, also a node on which the job never started" in text
+    assert "$0.00" not in text
+    assert report_document(report)["actual"]["usd_used"] == usd
+
+
 def test_report_document_reads_back_unchanged() -> None:
     assert read_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
     stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))
