@@ -1,5 +1,6 @@
 """A running job at a glance as text and JSON: `slipway top`."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -72,8 +73,18 @@ def page(now: JobNow, width: int) -> list[str]:
     lines += [piece for text in _job(now) for piece in fold(text, width, 2)]
     lines += ["", *_table(now, width)] if now.nodes else [f"  {_without_nodes(state)}"]
     lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
-    reasons = dict.fromkeys(node.unknown for node in now.nodes if node.unknown)
-    return lines + [piece for reason in reasons for piece in fold(f"  {UNKNOWN} chips not known: {reason}", width, 2)]
+    return lines + [
+        piece for text in _unknown(now.nodes) for piece in fold(f"  {UNKNOWN} chips not known: {text}", width, 2)
+    ]
+
+
+def _unknown(nodes: Sequence[NodeNow]) -> list[str]:
+    """Why the chips of nodes are not known, once for all nodes with the same reason."""
+    named: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.unknown:
+            named.setdefault(node.unknown.removeprefix(f"{node.name} has "), []).append(node.unknown)
+    return [texts[0] if len(texts) == 1 else f"{len(texts)} nodes: {reason}" for reason, texts in named.items()]
 
 
 def _without_nodes(state: RunState) -> str:

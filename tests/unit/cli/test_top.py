@@ -67,6 +67,16 @@ def test_top_screen_fits_width_and_names_unknown_nodes(width):
     assert lines[-1].strip() == "– chips not known: nvidia-smi: not found"
 
 
+def test_reason_of_many_nodes_without_chips_is_named_once():
+    names = [f"n{number}" for number in range(64)]
+    alike = tuple(NodeNow(name=name, chips=None, unknown=f"{name} has {WITHOUT}") for name in names)
+    lines = page(replace(NOW, nodes=(*alike, NODES[1])), 120)
+    assert [line.strip() for line in lines if "chips not known" in line] == [
+        f"– chips not known: 64 nodes: {WITHOUT}",
+        "– chips not known: nvidia-smi: not found",
+    ]
+
+
 def test_top_of_an_ended_job_shows_no_rate():
     ended = replace(NOW, state=replace(STATE, status="succeeded"), nodes=())
     text = "\n".join(page(ended, 80))
