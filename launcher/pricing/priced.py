@@ -65,6 +65,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     considered: int
     blocking: tuple[Finding, ...] = ()
     """Those for which a launch is refused, whichever candidate it takes."""
+    can_pick: bool = True
+    """Whether `--pick` takes these candidates: not those of a plan whose choices a comparison has opened."""
     _quotes: dict[int, Quote] = field(default_factory=dict)
     _digests: dict[int, str] = field(default_factory=dict)
 
@@ -120,7 +122,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self._with_allowed_hint(replace(quoted, gate=gate))
 
     def _with_allowed_hint(self, quoted: Quote) -> Quote:
-        if quoted.gate.allowed or self.cheapest_allowed is None:
+        if quoted.gate.allowed or not self.can_pick or self.cheapest_allowed is None:
             return quoted
         hint = f"{quoted.gate.hint}; {self._allowed_hint}" if quoted.gate.hint else self._allowed_hint
         return replace(quoted, gate=replace(quoted.gate, hint=hint))

@@ -1,6 +1,7 @@
 """The candidates of a plan with its choices open, and those of the plan as written: the subjects of a comparison."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from launcher.model.errors import ImpossibleError
@@ -38,6 +39,6 @@ def both_priced(
     if wide == request:
         return pinned, pinned
     try:
-        return price(wide), pinned
+        return replace(price(wide), can_pick=False), pinned
     except ImpossibleError:
         return pinned, pinned

@@ -247,6 +247,16 @@ def test_pinned_type_without_a_price_leaves_its_side_to_a_priced_type(compare_pl
     assert not [reason for reason in compared.verdict.reasons if "no Trainium instance" in reason]
 
 
+def test_hint_of_a_row_outside_the_plan_names_no_candidate_that_the_plan_cannot_pick(compare_plan):
+    comparison = compare_plan(target={"instance_type": "p4d.24xlarge", "nodes": 2})
+    opened = [row.gate.hint for row in comparison.priced.rows if not row.gate.allowed]
+    assert comparison.priced.cheapest_allowed is not None
+    assert opened
+    assert not [hint for hint in opened if "--pick" in hint]
+    written = [row.gate.hint for row in comparison.pinned.rows if not row.gate.allowed]
+    assert [hint for hint in written if "--pick" in hint]
+
+
 def test_reserved_term_compared_only_when_plan_requests_reserved(compare_plan):
     comparison = compare_plan()
     assert comparison.gpu.plan.place.term_years is None
