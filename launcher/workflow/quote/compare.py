@@ -52,20 +52,23 @@ if TYPE_CHECKING:
 class Comparison(Opened[Priced]):
     """A comparison of GPUs and Trainium: both sides under each purchase option, and the verdict.
 
-    `despite_verdict` recommends a port to software whose support has ended, if it is cheaper.
+    `despite_verdict` recommends a port to software whose support has ended, if it is cheaper. `any_option` has the
+    candidates of the plan with only its purchase option open.
     """
+
+    any_option: Priced
 
     despite_verdict: bool = False
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Both sides under each purchase option: candidates of the plan as written before those of the opened plan.
+        """Both sides under each purchase option: candidates of the plan's own types and nodes before all others.
 
         Of Trainium, a chip whose training software is supported comes before one whose software is not.
         """
         sides: dict[str, dict[str, tuple[Priced, int]]] = {}
         for ended in (False, True):
-            for priced in (self.pinned, self.priced):
+            for priced in (self.pinned, self.any_option, self.priced):
                 for rank, candidate in enumerate(priced.candidates, start=1):
                     family = priced.family(candidate)
                     if self._is_side(candidate, family) and self._has_ended(candidate) is ended:
@@ -282,10 +285,21 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
         from launcher.workflow.quote.compare_serving import compare_serving
 
         return compare_serving(path, request, catalog, now, options)
-    priced, pinned = both_priced(
-        request, open_choices(request), lambda plan: price_request(path, plan, catalog, now, options)
+
+    def price_plan(plan: PlanRequest) -> Priced:
+        return price_request(path, plan, catalog, now, options)
+
+    priced, pinned = both_priced(request, open_choices(request), price_plan)
+    any_option, _ = both_priced(
+        request, _open_option(request), lambda plan: pinned if plan == request else price_plan(plan)
     )
-    return Comparison(priced=priced, pinned=pinned, request=request, despite_verdict=options.despite_verdict)
+    return Comparison(
+        priced=priced,
+        pinned=pinned,
+        request=request,
+        any_option=any_option,
+        despite_verdict=options.despite_verdict,
+    )
 
 
 def _pair(name: str, gpu: tuple[Priced, int] | None, trainium: tuple[Priced, int] | None) -> Pair:
@@ -317,13 +331,19 @@ def open_choices(request: PlanRequest) -> PlanRequest:
     Settings of one type are left out: a measured throughput, a reservation, an owned commitment.
     """
     train = request.workload.train
-    purchase = replace(
-        request.purchase, option=None, plan_kind=None, term_years=None, reservation=None, training_plan=None
-    )
-    target = replace(request.target, cluster=None, fallback_types=())
+    opened = _open_option(request)
+    target = replace(opened.target, cluster=None, fallback_types=())
     if train is None or train.by_tokens:
         target = replace(target, instance_type=None, nodes=None, az_id=None)
     workload = request.workload
     if train is not None and train.throughput_tokens_per_s is not None:
         workload = replace(workload, train=replace(train, throughput_tokens_per_s=None))
-    return replace(request, target=target, purchase=purchase, workload=workload)
+    return replace(opened, target=target, workload=workload)
+
+
+def _open_option(request: PlanRequest) -> PlanRequest:
+    """The request with its purchase option open, and without what was bought under it."""
+    purchase = replace(
+        request.purchase, option=None, plan_kind=None, term_years=None, reservation=None, training_plan=None
+    )
+    return replace(request, purchase=purchase)

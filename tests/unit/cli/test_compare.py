@@ -247,6 +247,17 @@ def test_pinned_type_without_a_price_leaves_its_side_to_a_priced_type(compare_pl
     assert not [reason for reason in compared.verdict.reasons if "no Trainium instance" in reason]
 
 
+def test_rows_of_other_options_keep_the_types_and_nodes_of_the_plan(compare_plan):
+    """Otherwise a plan of two nodes on reservations is compared with one node on demand, in twice the time."""
+    target = {"instance_type": ["p4d.24xlarge", "trn1.32xlarge"], "region": "us-east-1", "nodes": 2}
+    comparison = compare_plan(target=target, purchase={"option": "reserved"})
+    pairs = {pair.name: pair for pair in comparison.pairs}
+    assert {"reserved", "on demand"} <= set(pairs)
+    for pair in (pairs["reserved"], pairs["on demand"]):
+        assert (pair.gpu.plan.place.instance_type, pair.gpu.plan.place.nodes) == ("p4d.24xlarge", 2)
+        assert (pair.trainium.plan.place.instance_type, pair.trainium.plan.place.nodes) == ("trn1.32xlarge", 2)
+
+
 def test_hint_of_a_row_outside_the_plan_names_no_candidate_that_the_plan_cannot_pick(compare_plan):
     comparison = compare_plan(target={"instance_type": "p4d.24xlarge", "nodes": 2})
     opened = [row.gate.hint for row in comparison.priced.rows if not row.gate.allowed]
