@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from contextvars import copy_context
 from fnmatch import fnmatchcase
 from functools import cache
@@ -36,6 +37,7 @@ from tests.compiled import compile_share
 from tests.emulators.answers import check_by_model
 from tests.warm_app import WarmApp
 from tests.warm_cli import WarmCli
+from tests.warm_process import shared_places
 from tests.warm_server import WarmServer
 
 TESTS = Path(__file__).resolve().parent
@@ -84,6 +86,10 @@ NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
+SHARED = pytest.StashKey[ExitStack]()
+PLACES_FOLDER = pytest.StashKey[str]()
+PLACES = "warm_places"
+"""The key of a worker's input for the folder with the places of persistent processes."""
 # How long an example takes says something of the machine: no test of properties is judged by it.
 settings.register_profile("slipway", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("full", settings.get_profile("slipway"), max_examples=300)  # make test-all
@@ -145,9 +151,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if SHARED in config.stash:
+        config.stash[SHARED].close()
     if STATE in config.stash:
         config.stash[STATE].undo()
         shutil.rmtree(config.stash[CACHES], ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give each worker of xdist the folder in which workers find their persistent processes."""
+    stash = node.config.stash
+    if SHARED not in stash:
+        stash[SHARED] = ExitStack()
+        stash[PLACES_FOLDER] = stash[SHARED].enter_context(shared_places("app", "server"))
+    node.workerinput[PLACES] = stash[PLACES_FOLDER]
 
 
 # ------------------------------------------------------------------------------------------------------------- the end
@@ -430,18 +448,24 @@ def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+def shared_place(config: pytest.Config, name: str) -> Path | None:
+    """The place of a persistent process that all workers use; None in a run without workers."""
+    worker = getattr(config, "workerinput", None)
+    return Path(worker[PLACES], name) if worker else None
+
+
 @pytest.fixture(scope="session")
-def warm_app() -> Iterator[WarmApp]:
+def warm_app(pytestconfig: pytest.Config) -> Iterator[WarmApp]:
     """The CDK app in a persistent process."""
-    app = WarmApp()
+    app = WarmApp(place=shared_place(pytestconfig, "app"))
     yield app
     app.close()
 
 
 @pytest.fixture(scope="session")
-def warm_server() -> Iterator[WarmServer]:
+def warm_server(pytestconfig: pytest.Config) -> Iterator[WarmServer]:
     """A process that has imported moto, from which embedded servers are forked."""
-    server = WarmServer()
+    server = WarmServer(place=shared_place(pytestconfig, "server"))
     yield server
     server.close()
 

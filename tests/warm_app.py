@@ -21,12 +21,13 @@ WITHOUT_VALIDATION = {"CDK_VALIDATION": "false"}
 
 
 class WarmApp:
-    """Starts the persistent process at the first synthesis of a plan."""
+    """Starts the persistent process at the first synthesis of a plan; `place`: see WarmProcess."""
 
-    def __init__(self):
+    def __init__(self, place=None):
         from tests.warm_process import WarmProcess
 
-        self._process = WarmProcess(sys.executable, "-P", "-m", "tests.warm_app", "serve", **WITHOUT_VALIDATION)
+        words = (sys.executable, "-P", "-m", "tests.warm_app", "serve")
+        self._process = WarmProcess(*words, place=place, **WITHOUT_VALIDATION)
         self.close = self._process.close
 
     def command(self):

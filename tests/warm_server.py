@@ -52,12 +52,13 @@ READ_AHEAD = (
 
 
 class WarmServer:
-    """Starts the forking process at the first start of a server."""
+    """Starts the forking process at the first start of a server; `address` and `place`: see WarmProcess."""
 
-    def __init__(self, address=None):
+    def __init__(self, address=None, place=None):
         from launcher.sandbox import embedded
 
-        self._process = WarmProcess(sys.executable, "-P", "-m", "tests.warm_server", address=address)
+        words = (sys.executable, "-P", "-m", "tests.warm_server")
+        self._process = WarmProcess(*words, address=address, place=place)
         self._start_program = embedded._start
         self.close = self._process.close
 
