@@ -4,8 +4,8 @@
 The user data has put it into a folder with the job folder (`job.tar.gz`) and `environment.json`. The instances of a job
 find each other by its tag: the oldest is the leader. If an instance is lost, the Auto Scaling group replaces it, and
 all agents start again. A lifecycle hook keeps an instance that is being terminated until its job has saved. After the
-job, every instance sets the size of the group to 0. Uses the standard library, the agent's own boto3 for S3, and the
-image's AWS CLI for the services that this boto3 lacks.
+job, every instance sets the size of the group to 0. Uses the standard library, the agent's own botocore for S3, and the
+image's AWS CLI for the services that this botocore lacks.
 """
 
 import http.client
@@ -124,15 +124,16 @@ def unpacked(archive: Path, folder: Path) -> None:
 
 
 def s3_client(agent: Path) -> Any:
-    """An S3 client of the agent's own boto3: an image need not contain boto3."""
+    """An S3 client of the agent's own botocore: an image need not contain it, and boto3 takes longer to load."""
     bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(agent)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
     sys.path.insert(0, str(bootstrap["payload_folder"](agent, bootstrap["file_hash"](agent))))
-    import boto3  # noqa: PLC0415 - it is there only now
+    import botocore.session  # noqa: PLC0415 - it is there only now
     from botocore.config import Config  # noqa: PLC0415 - the same
 
     style = {"addressing_style": "path"} if os.environ.get("AWS_ENDPOINT_URL") else {}
-    return boto3.client("s3", config=Config(retries={"mode": "standard", "total_max_attempts": 5}, s3=style))
+    config = Config(retries={"mode": "standard", "total_max_attempts": 5}, s3=style)
+    return botocore.session.get_session().create_client("s3", config=config)
 
 
 def aws(*words: str, tries: int = 5) -> Any:
@@ -319,7 +320,7 @@ class Job:
             end = time.monotonic() + LAST_FILES_S
             while self.stored("ended") < self.nodes and time.monotonic() < end and not self.metadata.leaving:
                 time.sleep(LOOK_S)
-        except Exception as problem:  # noqa: BLE001 - boto3's errors, from the agent's archive: the instances end anyway
+        except Exception as problem:  # noqa: BLE001 - botocore's errors, from the agent's archive: the instances end anyway
             print(f"slipway: S3 is not reachable: the instances end without their last files: {problem}")
         end = time.monotonic() + 60 * float(self.environment["SLIPWAY_TAIL_MINUTES"])
         while time.monotonic() < end and not self.metadata.leaving:

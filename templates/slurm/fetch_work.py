@@ -3,7 +3,7 @@
 
 work.json has the URI, size and hash of the archive. The archive is unpacked next to its final place and then renamed,
 so an existing folder is complete. Links that lead outside the folder, and members that are neither file, folder nor
-link, are refused. Uses only the standard library and the agent's own boto3.
+link, are refused. Uses only the standard library and the agent's own botocore.
 """
 
 import hashlib
@@ -28,16 +28,17 @@ class Refusal(Exception):  # noqa: N818 - a refusal, said to a person
 
 
 def client() -> Any:
-    """An S3 client, from the agent's own copy of boto3: a node need not have boto3."""
+    """An S3 client, from the agent's own copy of botocore: a node need not have it, and boto3 takes longer to load."""
     bootstrap = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(AGENT)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
     sys.path.insert(0, str(bootstrap["payload_folder"](AGENT, bootstrap["file_hash"](AGENT))))
-    import boto3  # noqa: PLC0415 - it is there only now
+    import botocore.session  # noqa: PLC0415 - it is there only now
     from botocore.config import Config  # noqa: PLC0415 - the same
 
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     style = {"addressing_style": "path"} if endpoint else {}
-    return boto3.client("s3", config=Config(retries={"mode": "standard", "total_max_attempts": TRIES}, s3=style))
+    config = Config(retries={"mode": "standard", "total_max_attempts": TRIES}, s3=style)
+    return botocore.session.get_session().create_client("s3", config=config)
 
 
 def download(work: Mapping[str, Any], target: Path) -> None:
