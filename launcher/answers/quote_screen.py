@@ -21,6 +21,7 @@ from launcher.planning.job_command import WASTE
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
 from launcher.planning.optimizers import TIGHT
 from launcher.pricing.priced import Priced
+from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command, spike_command
@@ -37,6 +38,7 @@ DECISIVE = (
     "compiler-memory",
     TIGHT,
     *WASTE,
+    MAY_BE_LATE,
     "run-time-quota",
     "far-published-run",
     "int4-unmeasured",

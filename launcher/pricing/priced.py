@@ -22,6 +22,7 @@ from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import decide
+from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
 
 WHOLE_USD = 100
@@ -77,8 +78,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     @property
     def wasted(self) -> tuple[Finding, ...]:
-        """What the first candidate lacks: memory for the job as planned, or work for its chips by the job's command."""
-        return self._first_findings((TIGHT, *WASTE))
+        """What the first candidate lacks: memory for the job as planned, time until the deadline, work for chips."""
+        return self._first_findings((TIGHT, MAY_BE_LATE, *WASTE))
 
     @property
     def limits(self) -> tuple[Finding, ...]:

@@ -328,7 +328,7 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.place, candidate.work)
     findings.extend(time_findings(place, context.request, hours, start_h))
     findings.extend(retry_findings(context.request, candidate.failures, candidate.hours))
-    findings.extend(warning(*late) for late in may_be_late(hours.high, hours.mid, place, context))
+    findings.extend(warning(*late) for late in may_be_late(hours, place, context))
     findings.extend(trust_findings(candidate))
     findings.extend(unpriced_lines(candidate.other_costs.summary(candidate.size).unpriced))
     return tuple(findings)

@@ -4,14 +4,19 @@ from collections.abc import Iterator
 
 from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error
+from launcher.model.money import Range
 from launcher.model.plan import Place
 from launcher.model.work import Work
 from launcher.planning.disks import disk_findings
 from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought_capacity, purchased_capacity
+from launcher.pricing.chances import chance_above
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.job_hours import FOREVER_H
 from launcher.targets.registry import training_targets
+
+MAY_BE_LATE = "may-miss-deadline"
+"""The code of the warning that the slow estimate misses the deadline."""
 
 
 def refusals(place: Place, work: Work, cost: Charge | None, context: PricingContext) -> tuple[Finding, ...]:
@@ -79,17 +84,25 @@ def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Fin
         yield error("past-window", f"{path}.ends_at", message, "allow more nodes, or a longer window")
 
 
-def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingContext) -> Iterator[tuple[str, str, str]]:
+def may_be_late(hours: Range, place: Place, context: PricingContext) -> Iterator[tuple[str, str, str]]:
     """Code, path and message of limits that the slow estimate or a wait may break and the middle one does not."""
     deadline_h = context.request.purchase.deadline_h
-    if deadline_h is not None and mid_h <= deadline_h < high_h:
-        yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
+    if deadline_h is not None and hours.mid <= deadline_h < hours.high:
+        message = (
+            f"a {chance_above(hours, deadline_h):.0%} risk of missing the deadline of {deadline_h:g} h: the job takes"
+            f" {hours.mid:,.1f} h ({hours.low:,.1f} to {hours.high:,.1f})"
+        )
+        yield MAY_BE_LATE, "purchase.deadline_h", message
     whole = place.option in PREPAID
     if deadline_h is not None and whole and bought_capacity(context.request.purchase, place.option) is None:
         message = f"the deadline of {deadline_h:g} h is compared with the job only: the wait for an offering is unknown"
         yield "lead-time", "purchase.deadline_h", message
     known = purchased_capacity(context.request.purchase, place.option, place.nodes, context.now)
-    if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
+    if known is not None and known.usable_h is not None and hours.mid <= known.usable_h < hours.high:
         purchased = bought_capacity(context.request.purchase, place.option)
         name = getattr(purchased, "id", getattr(purchased, "arn", ""))
-        yield "may-outlast-window", "purchase", f"may take {high_h:,.1f} h, and {name} leaves {known.usable_h:,.1f} h"
+        yield (
+            "may-outlast-window",
+            "purchase",
+            f"may take {hours.high:,.1f} h, and {name} leaves {known.usable_h:,.1f} h",
+        )

@@ -5,8 +5,10 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.answers import plan_screen, quote_screen
 from launcher.model.enums import Availability
 from launcher.model.errors import ImpossibleError
+from launcher.pricing.chances import chance_above
 
 ARN = "arn:aws:sagemaker:us-west-2:123456789012:training-plan/june"
 BLOCK = "cr-0a1b2c3d4e5f67890"
@@ -224,6 +226,13 @@ def test_deadline_missed_only_by_the_high_estimate_is_a_warning(priced):
     spread = priced(plan).quote(1).hours
     tight = priced({**plan, "purchase": {"deadline_h": (spread.mid + spread.high) / 2}}).quote(1)
     assert "may-miss-deadline" in codes(tight)
+    risk = chance_above(tight.hours, (spread.mid + spread.high) / 2)
+    assert 0.1 < risk < 0.5
+    warned = next(finding.message for finding in tight.findings if finding.code == "may-miss-deadline")
+    assert warned.startswith(f"a {risk:.0%} risk of missing the deadline")
+    late = priced({**plan, "purchase": {"deadline_h": (spread.mid + spread.high) / 2}})
+    for screen in (plan_screen.page(late, 120), quote_screen.page(late.quote(1), 1, 120, late)):
+        assert warned in " ".join(" ".join(screen).split())
     assert tight.gate.exit_code != 5
     assert priced({**plan, "purchase": {"deadline_h": spread.mid * 0.9}}).quote(1).gate.exit_code == 5
 
