@@ -46,7 +46,7 @@ def _amount(train: TrainingWorkload, params_b: float | None) -> str:
         return f"{total} ({train.tokens_per_parameter:g} per parameter)".lstrip()
     if train.tokens_per_example is not None:
         passes = train.epochs or 1
-        epochs = f"{passes:g} epoch{'' if passes == 1 else 's'}"
+        epochs = number_of(passes, "epoch")
         return f"{total} ({train.examples:,} examples × {train.tokens_per_example:,g} × {epochs})"
     return total
 
