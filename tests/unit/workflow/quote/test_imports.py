@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.errors import UnreadableInputError
-from launcher.model.request import PlanRequest
-from launcher.workflow.quote.imports.imported import Imported
 from launcher.workflow.quote.imports.read import import_file, plan_text
+from tests.imported_files import read
 
 SBATCH = """#!/bin/bash
 #SBATCH --job-name=Train_GPT
@@ -83,37 +81,6 @@ SharedStorage:
   - {Name: home, StorageType: Efs, MountDir: /home}
 Tags: [{Key: team, Value: nlp}]
 """
-TORCHX = '''
-import torchx.specs as specs
-
-
-def trainer(script: str = "train.py", nodes: int = 4, lr: float = 0.1, *extra: str) -> specs.AppDef:
-    """Trains."""
-    return specs.AppDef(
-        name="ddp_trainer",
-        roles=[
-            specs.Role(
-                name="worker",
-                image="ghcr.io/team/train:1",
-                entrypoint="torchrun",
-                args=["--nnodes", str(nodes), script, "--lr", f"{lr}", *extra],
-                num_replicas=nodes,
-                max_retries=3,
-                env={"A": "1"},
-                resource=specs.resource(h="aws_p4d.24xlarge"),
-                mounts=[],
-            )
-        ],
-    )
-'''
-
-
-def read(tmp_path: Path, name: str, text: str) -> tuple[Imported, PlanRequest]:
-    """What a file gives, and the request of the plan that is written for it."""
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    imported = import_file(path, load())
-    return imported, plan_file.loads(plan_text(imported, path))
 
 
 def test_sbatch_script_becomes_plan_with_losses(tmp_path):
@@ -278,24 +245,6 @@ DirectoryService: {DomainName: x}
         assert word in lost
 
 
-def test_torchx_roles_of_a_loop_and_names_assigned_before_are_read(tmp_path):
-    text = """
-import torchx.specs as specs
-
-def _helper():
-    return 1
-
-def hsdp(replicas: int = 2) -> specs.AppDef:
-    env = {"A": "1"}
-    resource = specs.resource(h="aws_p4d.24xlarge")
-    roles = [specs.Role(name="r", entrypoint="torchrun", args=["t.py"], env=env, resource=resource) for i in range(2)]
-    return specs.AppDef(name="hsdp", roles=roles)
-"""
-    imported, request = read(tmp_path, "component.py", text)
-    assert (request.run.env, request.target.instance_type) == ({"A": "1"}, ("p4d.24xlarge",))
-    assert any("the number of roles" in line for line in imported.lost)
-
-
 def test_skypilot_task_becomes_plan_with_losses(tmp_path):
     imported, request = read(tmp_path, "task.yaml", SKY)
     assert (request.name, request.target.nodes.minimum, request.target.region) == ("sft", 4, ("us-west-2",))
@@ -348,18 +297,6 @@ def test_parallelcluster_configuration_becomes_plan_with_losses(tmp_path):
     lost = "\n".join(imported.lost)
     for word in ("queues cpu", "Efs", "HeadNode.Ssh", "SubnetIds subnet-0b"):
         assert word in lost
-
-
-def test_torchx_component_becomes_plan_without_execution(tmp_path):
-    imported, request = read(tmp_path, "component.py", TORCHX.replace('"""Trains."""', "raise SystemExit(1)"))
-    assert (request.name, request.target.nodes.minimum, request.target.instance_type) == (
-        "ddp-trainer",
-        4,
-        ("p4d.24xlarge",),
-    )
-    assert request.run.command[:6] == ("torchrun", "--nnodes", "4", "train.py", "--lr", "0.1")
-    assert (request.run.retries, request.run.image, request.run.env) == (3, "ghcr.io/team/train:1", {"A": "1"})
-    assert any("argument *extra" in line for line in imported.lost)
 
 
 def test_file_of_unknown_tool_refused_naming_known_tools(tmp_path):
@@ -485,23 +422,6 @@ def test_resources_of_a_skypilot_task_are_read_or_named(tmp_path, resources, los
     assert lost in "\n".join(imported.lost)
 
 
-def test_values_of_a_torchx_role_that_are_known_at_a_run_are_named(tmp_path):
-    text = """import torchx.specs as specs
-def ddp(script: str, j: str = "2x8") -> specs.AppDef:
-    env = {}
-    env["A"] = j
-    nodes = int(j[0])
-    return specs.AppDef(name="ddp", roles=[specs.Role(
-        name="t", image=script, entrypoint="bash", args=list(script), num_replicas=int(nodes), min_replicas=1,
-        env={"B": find(j)}, max_retries=retries(), resource=specs.resource(cpu=4, gpu=8, memMB=1024))])
-"""
-    imported, _ = read(tmp_path, "component.py", text)
-    lost = "\n".join(imported.lost)
-    named = ("args list(script)", "num_replicas int(nodes)", "min_replicas", "env 'B'", "max_retries", "memMB 1024")
-    for word in (*named, "parameter script", "8 GPUs"):
-        assert word in lost
-
-
 def test_queues_of_a_template_and_a_second_file_system_are_named(tmp_path):
     text = PCLUSTER.replace("p4d.24xlarge", "$INSTANCE")
     imported, request = read(tmp_path, "config.yaml", text)
@@ -513,13 +433,6 @@ def test_queues_of_a_template_and_a_second_file_system_are_named(tmp_path):
     imported, request = read(tmp_path, "config.yaml", PCLUSTER.replace("SharedStorage:\n", "SharedStorage:\n" + again))
     assert request.storage.lustre_gib == 1200
     assert "SharedStorage fast (FsxLustre)" in "\n".join(imported.lost)
-
-
-def test_further_components_of_a_torchx_file_are_named(tmp_path):
-    imported, request = read(tmp_path, "component.py", TORCHX + TORCHX.replace("def trainer(", "def evaluator("))
-    assert request.name == "ddp-trainer"
-    assert "components evaluator" in "\n".join(imported.lost)
-    assert "components" not in "\n".join(read(tmp_path, "component.py", TORCHX)[0].lost)
 
 
 def test_other_deployment_of_a_lustre_file_system_is_named(tmp_path):
