@@ -36,11 +36,12 @@ def number_of(number: float, noun: str) -> str:
 
     >>> number_of(1, "hour"), number_of(1.5, "hour"), number_of(2400, "run")
     ('1 hour', '1.5 hours', '2,400 runs')
-    >>> number_of(0, "address"), number_of(2, "copy"), number_of(2, "more key")
-    ('0 addresses', '2 copies', '2 more keys')
+    >>> number_of(0, "address"), number_of(2, "copy"), number_of(2, "more key"), number_of(2, "epoch")
+    ('0 addresses', '2 copies', '2 more keys', '2 epochs')
     """
     if number != 1:
-        ending = "ies" if noun.endswith(_CONSONANT_Y) else "es" if noun.endswith(("s", "x", "ch")) else "s"
+        hissing = noun.endswith(("s", "x", "ch")) and not noun.endswith("och")
+        ending = "ies" if noun.endswith(_CONSONANT_Y) else "es" if hissing else "s"
         noun = (noun[:-1] if ending == "ies" else noun) + ending
     return f"{number:,.0f} {noun}" if number == int(number) else f"{number:,g} {noun}"
 
