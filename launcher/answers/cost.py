@@ -11,6 +11,8 @@ from launcher.model.spending import StackCost, hourly
 from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
+from launcher.rendering.names import SERVING_STACK, TRAINING_STACK
+from launcher.workflow.doctor.rates import UNCOUNTED
 from launcher.workflow.doctor.running_costs import Surveyed
 
 
@@ -54,9 +56,14 @@ def page(costs: Surveyed, width: int) -> list[str]:
         unknown = sum(stack.usd_per_hour is None for stack in costs.stacks)
         more = f", and {unknown} of unknown cost" if unknown else ""
         total = words.usd(hourly(costs.stacks))
+        # The rates of networks and stores have notes of their own.
+        counted = any(
+            stack.kind in (TRAINING_STACK, SERVING_STACK) and stack.usd_per_hour is not None for stack in costs.stacks
+        )
+        apart = f"; without {UNCOUNTED}" if counted else ""
         lines = [
             "",
-            *fold(f"  {number_of(len(costs.stacks), 'stack')}: {total} an hour now{more}.", width),
+            *fold(f"  {number_of(len(costs.stacks), 'stack')}: {total} an hour now{more}{apart}.", width),
             "",
         ]
         lines += _table(costs, width)

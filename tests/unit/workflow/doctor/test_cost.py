@@ -384,6 +384,7 @@ def test_cost_page_and_document_agree(running_cluster, surveyed):
     cost_survey = surveyed()
     text = "\n".join(page(cost_survey, 80))
     assert "slipway-probe-training" in text
+    assert "; without volumes, logs and alarms." in " ".join(text.split())
     assert "slipway down probe --region us-east-2" in text
     json_document = document(cost_survey)
     keys = {"name", "kind", "region", "owner", "since", "usd_per_hour", "usd_so_far", "ends_at", "down_command"}
