@@ -268,6 +268,8 @@ def test_task_for_other_cloud_is_reported(tmp_path, cloud):
 
 
 def test_dstack_task_becomes_plan_with_losses(tmp_path):
+    sized = "type: task\ncommands: [python x.py]\nresources: {gpu: 'H100:8', disk: 200GB}\n"
+    assert "resources.disk: Slipway sizes the disks by the type" in read(tmp_path, "t.dstack.yml", sized)[0].lost
     imported, request = read(tmp_path, ".dstack.yml", DSTACK)
     assert (request.target.nodes.minimum, request.target.instance_type) == (2, ("p5.48xlarge",))
     assert request.purchase.option is None
@@ -537,8 +539,3 @@ def test_setting_that_is_lost_twice_is_named_once(tmp_path):
     imported, _ = read(tmp_path, "two.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nsrun a.sh\nsrun b.sh\n")
     assert len(imported.lost) == len(set(imported.lost))
     assert any(text.startswith("srun: ") for text in imported.lost)
-
-
-def test_disk_of_a_dstack_task_is_sized_by_slipway(tmp_path):
-    text = "type: task\ncommands: [python x.py]\nresources: {gpu: 'H100:8', disk: 200GB}\n"
-    assert "resources.disk: Slipway sizes the disks by the type" in read(tmp_path, "t.dstack.yml", text)[0].lost
