@@ -1,6 +1,5 @@
 """`slipway init --from`: small files of other tools, the plans that they give, and what is named as lost."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -268,8 +267,6 @@ def test_task_for_other_cloud_is_reported(tmp_path, cloud):
 
 
 def test_dstack_task_becomes_plan_with_losses(tmp_path):
-    sized = "type: task\ncommands: [python x.py]\nresources: {gpu: 'H100:8', disk: 200GB}\n"
-    assert "resources.disk: Slipway sizes the disks by the type" in read(tmp_path, "t.dstack.yml", sized)[0].lost
     imported, request = read(tmp_path, ".dstack.yml", DSTACK)
     assert (request.target.nodes.minimum, request.target.instance_type) == (2, ("p5.48xlarge",))
     assert request.purchase.option is None
@@ -508,34 +505,3 @@ def test_task_of_a_script_without_a_program_file_has_the_name_of_its_file(tmp_pa
     lost = "\n".join(imported.lost)
     assert "secrets HF_TOKEN: run.secrets" in lost
     assert "cd in setup" in lost
-
-
-@pytest.mark.parametrize(
-    "resources,instance_type,lost",
-    [
-        ("{A100:8, Inferentia:6}", "p4d.24xlarge", "others: Inferentia:6"),
-        ("{H100: 8}", "p5.48xlarge", ""),
-        ("'L4:0.5'", None, "accelerators L4:0.5: the count is no whole number"),
-        ("'L4:0'", None, "accelerators L4:0: the count is no whole number"),
-    ],
-)
-def test_written_counts_of_skypilot_accelerators_are_read_or_named(tmp_path, resources, instance_type, lost):
-    imported, _ = read(tmp_path, "task.yaml", f"resources: {{accelerators: {resources}}}\nrun: python x.py\n")
-    assert imported.get("target.instance_type") == instance_type
-    assert lost in "\n".join(imported.lost)
-    assert (instance_type is None) == ("set target.instance_type" in "\n".join(imported.lost))
-
-
-def test_values_that_another_program_fills_in_are_named_as_such(tmp_path):
-    text = PCLUSTER.replace("CapacityType: SPOT", "CapacityReservationTarget: {CapacityReservationId: '${CR}'}")
-    imported, request = read(tmp_path, "c.yaml", re.sub(r"Region: .*", "Region: ${AWS_REGION}", text))
-    lost = "\n".join(imported.lost)
-    assert "target.region ${AWS_REGION}: another program fills it in: set target.region" in lost
-    assert "purchase.reservation.id ${CR}: another program fills it in" in lost
-    assert (request.target.region, request.purchase.reservation) == (None, None)
-
-
-def test_setting_that_is_lost_twice_is_named_once(tmp_path):
-    imported, _ = read(tmp_path, "two.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\nsrun a.sh\nsrun b.sh\n")
-    assert len(imported.lost) == len(set(imported.lost))
-    assert any(text.startswith("srun: ") for text in imported.lost)
