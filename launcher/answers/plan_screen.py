@@ -197,8 +197,8 @@ def _notes(priced: Priced) -> tuple[list[str], list[str]]:
     if len(priced.candidates) <= 1:
         return refusals, [*notes, *_range(priced)]
     if wasted:
-        # A command that wastes chips needs the room: its total is not the one to look at yet.
-        return refusals, [*notes, *_port(priced), *_range(priced)]
+        # A command that wastes chips needs the room.
+        return refusals, [*notes, *_range(priced), *_port(priced)]
     unlimited = priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None
     return refusals, [*_range(priced), *_port(priced), *([STOP] if unlimited else [])]
 

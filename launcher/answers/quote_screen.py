@@ -23,6 +23,7 @@ from launcher.planning.optimizers import TIGHT
 from launcher.pricing.priced import Priced
 from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
+from launcher.pricing.stop_findings import STOPPED_BY_QUOTA
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command, spike_command
 from launcher.workflow.quote.fallback import FALLBACK_CODE
@@ -39,7 +40,7 @@ DECISIVE = (
     TIGHT,
     *WASTE,
     MAY_BE_LATE,
-    "run-time-quota",
+    STOPPED_BY_QUOTA,
     "far-published-run",
     "int4-unmeasured",
     "announced-end",

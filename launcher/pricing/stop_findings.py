@@ -18,6 +18,8 @@ from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_m
 from launcher.targets.registry import target_of
 
 PATH = "budget.stop_at_usd"
+STOPPED_BY_QUOTA = "run-time-quota"
+"""The code of the warning that a training job outlasts what an account allows."""
 RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
 
 
@@ -68,7 +70,7 @@ def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
             f"{name}, run.time_limit_h asks for {limit_h:g} h: SageMaker refuses the job until the quota is raised"
         )
         hint = f"{longest_h:g}, or ask for {limit_h * 3600:,.0f} seconds in Service Quotas (sagemaker)"
-        yield warning("run-time-quota", "run.time_limit_h", message, hint)
+        yield warning(STOPPED_BY_QUOTA, "run.time_limit_h", message, hint)
     elif limit_h is None and hours.high > longest_h:
         message = f"{name}, and the job takes up to {hours.high:,.0f} h: SageMaker stops it after {longest_h:g} h"
         again = "launch again: it resumes from its newest checkpoint"
@@ -78,7 +80,7 @@ def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
         if hours.high > LONGEST_H:
             message += f". No quota allows more than {LONGEST_H:g} h"
             hint = f"more nodes, or another target.kind; else after each stop {again}"
-        yield warning("run-time-quota", "run.time_limit_h", message, hint)
+        yield warning(STOPPED_BY_QUOTA, "run.time_limit_h", message, hint)
 
 
 def retry_findings(request: PlanRequest, failures: float, hours: float) -> Iterator[Finding]:

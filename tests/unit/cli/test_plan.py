@@ -485,3 +485,22 @@ def test_unpriced_rows_are_counted_where_each_row_is_a_candidate(price_text):
     unpriced = sum(offers.row(rank).usd is None for rank in range(1, offers.considered + 1))
     assert unpriced
     assert more_rows(offers, 1) == f"{offers.considered - 1} more, {unpriced} of them unpriced: --all."
+
+
+def test_screen_of_a_command_that_wastes_chips_has_the_range_before_the_port(price_text):
+    """The range belongs to the total above it; the port is the note that a full screen leaves out."""
+    text = """
+slipway: 1
+name: wasteful
+workload: {train: {model: llama-2-13b, method: pretrain, tokens_b: 200}}
+target: {region: us-east-1}
+purchase: {option: on-demand, deadline_h: 250}
+"""
+    priced_plan = price_text(text)
+    for width in (80, 120):
+        lines = page(priced_plan, width, everything=False)
+        shown = [number for number, line in enumerate(lines) if line.strip().startswith(priced_plan.short_id(1) + ":")]
+        ported = [number for number, line in enumerate(lines) if "Trainium: a port" in line]
+        assert shown
+        assert priced_plan.wasted
+        assert all(number > shown[0] for number in ported)
