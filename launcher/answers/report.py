@@ -141,7 +141,7 @@ def attempt_rows(attempts: Sequence[Attempt], width: int, status: str) -> list[s
 def _action_lines(attempts: Sequence[Attempt], width: int) -> list[str]:
     """The attempts that a person ended by an action on a node."""
     texts = (
-        f"  attempt {number} was ended by slipway nodes: {attempt.node_action}"
+        f"  attempt {number} was ended by a node action: {attempt.node_action}"
         for number, attempt in enumerate(attempts, start=1)
         if attempt.node_action
     )

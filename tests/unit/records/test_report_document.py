@@ -29,7 +29,7 @@ def test_attempt_that_a_person_ended_names_the_action_in_page_and_document(width
     report = replace(REPORT, attempts=(first, *REPORT.attempts[1:]))
     lines = page(report, width)
     assert max(map(len, lines)) <= width
-    assert f"attempt 1 was ended by slipway nodes: {action}" in " ".join("\n".join(lines).split())
+    assert f"attempt 1 was ended by a node action: {action}" in " ".join("\n".join(lines).split())
     assert "was ended by" not in "\n".join(page(REPORT, width))
     document = json.loads(json.dumps(report_document(report)))
     assert document["attempts"][0]["node_action"] == action
