@@ -19,7 +19,6 @@ from launcher.planning.fetching import (
     LOG_GB_PER_NODE_HOUR,
     NATS,
     fetched_weights_gb,
-    nat_gb_per_node,
     own_fetch_h,
     packages_gb,
     shared_fetch_h,
@@ -60,6 +59,7 @@ class EgressOptions:
         self._region = named[0] if named is not None and len(named) == 1 else ""
         self._able: dict[tuple[TargetKind, bool, bool, bool], tuple[tuple[Egress, ...], Egress | None]] = {}
         self._rates: dict[tuple[str, bool], float | None] = {}
+        self._packages: dict[tuple[TargetKind, str], float] = {}
 
     def on_nodes(self, facts: InstanceType, nodes: int, hours: float) -> "NodesEgress":
         """The ways for a number of nodes of a type that run a job for some hours."""
@@ -104,13 +104,17 @@ class EgressOptions:
             endpoint=endpoint or 0.0,
         )
 
+    @cached_property
+    def weights_gb(self) -> float:
+        """Billed GB of weights that each node fetches from outside AWS."""
+        return fetched_weights_gb(self.request, self.catalog)
+
     def packages_gb(self, kind: TargetKind, facts: InstanceType) -> float:
         """Billed GB of packages, and of an image, that each node fetches through a NAT."""
-        return packages_gb(self.request, kind, facts, self._region or ANCHOR)
-
-    def fetched_gb(self, kind: TargetKind, facts: InstanceType) -> float:
-        """Billed GB that each node fetches through a NAT."""
-        return nat_gb_per_node(self.request, kind, facts, self._region or ANCHOR, self.catalog)
+        key = (kind, facts.name)
+        if key not in self._packages:
+            self._packages[key] = packages_gb(self.request, kind, facts, self._region or ANCHOR)
+        return self._packages[key]
 
     def rate(self, instance_type: str, *, spot: bool) -> float | None:
         """The lowest price of a node-hour in the plan's region, or in all regions; None without a price."""
@@ -169,13 +173,13 @@ class NodesEgress:
     def fetch_hours(self, way: Egress | None, kind: TargetKind) -> Range | None:
         """The time for what nodes fetch before the first step: at their own speed, or all through one NAT."""
         if (way, kind) not in self._fetch_h:
-            request, catalog, facts = self._all.request, self._all.catalog, self._facts
+            facts, weights = self._facts, self._all.weights_gb
             if way in NATS and way is not None:
-                packages, weights = self._all.packages_gb(kind, facts), fetched_weights_gb(request, catalog)
+                packages = self._all.packages_gb(kind, facts)
                 shared = shared_fetch_h(way, facts, self._nodes, packages=packages, weights=weights)
                 self._fetch_h[way, kind] = shared
             else:
-                alone = own_fetch_h(request, facts, catalog)
+                alone = own_fetch_h(weights, facts)
                 self._fetch_h[way, kind] = Range(low=alone, mid=alone, high=alone) if alone else None
         return self._fetch_h[way, kind]
 
@@ -210,5 +214,5 @@ class NodesEgress:
         if way is Egress.NAT_INSTANCE:
             return (prices.instance or 0.0) * up_h
         logs_gb = LOG_GB_PER_NODE_HOUR * up_h * (self._nodes + 1)
-        fetched_gb = self._all.fetched_gb(kind, self._facts) * self._nodes
+        fetched_gb = (self._all.packages_gb(kind, self._facts) + self._all.weights_gb) * self._nodes
         return (prices.gateway or 0.0) * up_h + prices.gigabyte * (fetched_gb + logs_gb)

@@ -39,7 +39,11 @@ NAT_INSTANCE_GBPS = (0.781, 5.0)
 """Gbit/s of a NAT instance (m6i.large): its baseline, and what an instance with fewer than 32 vCPUs gets through an
 internet gateway in a burst, which lasts 5 to 60 minutes."""
 NAT_INSTANCE_SOURCE = "EC2 instance types guide, network specifications; EC2 user guide, instance network bandwidth"
-PERCENTILES = (0.1, 0.5, 0.9)
+NAT_PERCENTILES, NAT_INSTANCE_PERCENTILES = (
+    tuple(least * (most / least) ** chance for chance in (0.1, 0.5, 0.9))
+    for least, most in (NAT_GBPS, NAT_INSTANCE_GBPS)
+)
+"""Gbit/s that one job in ten gets at most, one in two, and nine in ten."""
 NAT_CONNECTIONS = 55_000
 """Simultaneous connections of one gateway address to one destination."""
 NAT_SOURCE = "VPC user guide, NAT gateway basics, read 2026-11-28"
@@ -73,9 +77,9 @@ def nat_gb_per_node(
     return packages_gb(request, kind, facts, region) + fetched_weights_gb(request, catalog)
 
 
-def own_fetch_h(request: PlanRequest, facts: InstanceType, catalog: Catalog) -> float:
-    """Hours in which each node fetches the weights at its own speed."""
-    return fetched_weights_gb(request, catalog) * GB_PER_GIB / store_gb_per_s(facts) / HOUR_S
+def own_fetch_h(weights: float, facts: InstanceType) -> float:
+    """Hours in which each node fetches the weights (`fetched_weights_gb`) at its own speed."""
+    return weights * GB_PER_GIB / store_gb_per_s(facts) / HOUR_S
 
 
 def shared_fetch_h(way: Egress, facts: InstanceType, nodes: int, *, packages: float, weights: float) -> Range:
@@ -96,8 +100,7 @@ def shared_fetch_h(way: Egress, facts: InstanceType, nodes: int, *, packages: fl
     def hours(gbps: float) -> float:
         return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - once_gb / own) / HOUR_S
 
-    least, most = NAT_INSTANCE_GBPS if way is Egress.NAT_INSTANCE else NAT_GBPS
-    slow, middle, fast = (least * (most / least) ** chance for chance in PERCENTILES)
+    slow, middle, fast = NAT_INSTANCE_PERCENTILES if way is Egress.NAT_INSTANCE else NAT_PERCENTILES
     return Range(low=hours(fast), mid=hours(middle), high=hours(slow))
 
 

@@ -40,7 +40,7 @@ def hours_of(catalog, plan_of):
         weights = fetched_weights_gb(plan.request, catalog)
         packages = packages_gb(plan.request, plan.place.target, facts, plan.place.region)
         shared = shared_fetch_h(Egress.NAT_GATEWAY, facts, nodes, packages=packages, weights=weights)
-        return own_fetch_h(plan.request, facts, catalog), shared
+        return own_fetch_h(weights, facts), shared
 
     return make
 
