@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import Basis
@@ -23,6 +23,8 @@ NOTHING = CENT_FRACTION - CENT_FRACTION
 """The cost of nothing, rounded like a line."""
 MAX_AMOUNT = 1e15
 """Quantities are cut off here; nothing that large is for sale."""
+Amounts: TypeAlias = tuple[float, float, float, float, float]
+"""What the lines of a bill multiply: hours of the job, of the cluster and of each node, checkpoints, lost nodes."""
 _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.USER)
 
 
@@ -52,6 +54,11 @@ class JobSize(NamedTuple):
     def saves(self) -> float:
         """Checkpoints that are written."""
         return self.hours * 3600 / self.checkpoint_interval_s if self.checkpoint_interval_s else 0.0
+
+    @property
+    def amounts(self) -> Amounts:
+        """What the lines multiply, computed once for all of them."""
+        return self.hours, self.up_h, self.nodes_h, self.saves, self.losses
 
     @property
     def months(self) -> float:
@@ -84,22 +91,16 @@ class Line(NamedTuple):
     # The key of a service's fee (`Fee`).
     fee: str = ""
 
-    def quantity(self, size: JobSize) -> float:
-        """The line's quantity in a job of a size."""
-        if self.zones:
-            return float(self.zones * math.ceil(size.up_h / HOURS_PER_MONTH)) if size.up_h > FREE_ZONE_H else 0.0
-        amount = self.once
-        if self.an_hour:
-            amount += self.an_hour * size.hours
-        if self.an_hour_up:
-            amount += self.an_hour_up * size.up_h
-        if self.a_node_hour:
-            amount += self.a_node_hour * size.nodes_h
-        if self.a_loss:
-            amount += self.a_loss * size.losses
-        if self.a_save:
-            amount += self.a_save * max(0.0, size.saves - self.saves_free)
-        return min(amount, MAX_AMOUNT)
+    def quantity(self, amounts: Amounts) -> float:
+        """The line's quantity in a job of a size (`JobSize.amounts`)."""
+        hours, up_h, nodes_h, saves, losses = amounts
+        _, _, _, _, once, an_hour, an_hour_up, a_node_hour, a_save, saves_free, zones, a_loss, _ = self
+        if zones:
+            return float(zones * math.ceil(up_h / HOURS_PER_MONTH)) if up_h > FREE_ZONE_H else 0.0
+        amount = once + an_hour * hours + an_hour_up * up_h + a_node_hour * nodes_h + a_loss * losses
+        if a_save and saves > saves_free:
+            amount += a_save * (saves - saves_free)
+        return min(MAX_AMOUNT, amount)
 
     def per_job_hour(self, size: JobSize) -> float:
         """The growth of the quantity with one more hour of the job; `zones`, billed in full months, do not grow."""
@@ -231,9 +232,10 @@ def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
 
 def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...]:
     """The bill components of a job of a size; lines with quantity 0 are left out."""
-    quantities = ((line, line.quantity(size)) for line in lines)
+    amounts, months = size.amounts, size.months
+    quantities = ((line, line.quantity(amounts)) for line in lines)
     return tuple(
-        component(line.name, line.group, line.unit, quantity, line.price, months=size.months)
+        component(line.name, line.group, line.unit, quantity, line.price, months=months)
         for line, quantity in quantities
         if quantity
     )
@@ -241,11 +243,10 @@ def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...
 
 def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     """The total of the priced lines, equal to the sum of their components to the last digit."""
-    months, usd = size.months, Decimal(0)
+    amounts, months, usd = size.amounts, size.months, NOTHING
     for line in lines:
-        if isinstance(line.price, Price):
-            quantity = line.quantity(size)
-            usd += line_usd(line.price, quantity, months) if quantity else NOTHING
+        if isinstance(line.price, Price) and (quantity := line.quantity(amounts)):
+            usd += _rounded_usd(line.price, quantity, months)
     return usd
 
 
@@ -297,7 +298,10 @@ def component(
 
 def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
     """The cost of a quantity that accrues evenly over `months`; the quantity is capped at `MAX_AMOUNT`."""
-    quantity = min(quantity, MAX_AMOUNT)
+    return _rounded_usd(price, min(quantity, MAX_AMOUNT), months)
+
+
+def _rounded_usd(price: Price, quantity: float, months: float) -> Decimal:
     if not price.tiers:
         return (price.usd * Decimal(repr(quantity))).quantize(CENT_FRACTION)
     return (tiered_usd(price, quantity / months) * _exact(months)).quantize(CENT_FRACTION)

@@ -224,14 +224,15 @@ class Lossy:
                 + max(excess for excess, _ in parts)
                 + (self._running + self._losses.mean) * self._speed.at(z + 1.0)
             )
-            self._known[probability] = root(lambda value: self._below(value, parts) - probability, least, most)
+            self._known[probability] = root(self._excess(parts, probability), least, most)
         return self._known[probability]
 
     def chance_above(self, limit: float) -> float:
         """The probability of a higher value."""
         if limit <= 0.0:
             return 1.0
-        return 1.0 - self._below(limit, self._parts(max(limit / (self._running + self._losses.mean), 1e-9)))
+        parts = self._parts(max(limit / (self._running + self._losses.mean), 1e-9))
+        return 1.0 - self._excess(parts, 0.0)(limit)
 
     def coarse(self, count: int) -> list[float]:
         """So many values of equal probability."""
@@ -250,17 +251,24 @@ class Lossy:
         weight = (1.0 - losses.none) / LOSSES
         return [(-losses.mean, losses.none), *((lost - losses.mean, weight) for lost in _lost_hours(losses, LOSSES))]
 
-    def _below(self, value: float, parts: list[tuple[float, float]]) -> float:
+    def _excess(self, parts: list[tuple[float, float]], probability: float) -> Callable[[float], float]:
+        """The probability of at most a value, less this one."""
         middle, down, up = self._running + self._losses.mean, self._speed.down, self._speed.up
-        total, log_of, erfc = 0.0, math.log, math.erfc
-        for excess, weight in parts:
-            rest = value - excess
-            if rest > 0.0:
-                log = log_of(rest / middle)
-                width = up if log >= 0.0 else down
-                # normal_below, written out: most of the time of a row of spot is spent here
-                total += weight * (0.5 * erfc(-(log * Z_OF_THE_ENDS / width) / ROOT_OF_TWO) if width else log >= 0.0)
-        return total
+        log_of, erfc, z_of_the_ends, root_of_two = math.log, math.erfc, Z_OF_THE_ENDS, ROOT_OF_TWO
+
+        def excess(value: float) -> float:
+            total = 0.0
+            for lost, weight in parts:
+                rest = value - lost
+                if rest > 0.0:
+                    log = log_of(rest / middle)
+                    width = up if log >= 0.0 else down
+                    # normal_below, written out: most of the time of a row of spot is spent here
+                    below = 0.5 * erfc(-(log * z_of_the_ends / width) / root_of_two) if width else log >= 0.0
+                    total += weight * below
+            return total - probability
+
+        return excess
 
 
 Outcomes: TypeAlias = Smooth | Lossy | Points
@@ -414,24 +422,29 @@ class RandomPrice(NamedTuple):
 
     def chance_at_most(self, usd: float) -> float:
         """The probability of at most this price."""
-        return self.chances()(usd)
+        return self.expected_at_most([(1.0, 0.0)])(usd)
 
-    def chances(self) -> Callable[[float], float]:
-        """`chance_at_most` for many prices: most of the time of a row of spot is spent here."""
+    def expected_at_most(self, bills: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+        """How many of the bills, pairs of hours and other dollars, are expected to be of at most so many dollars."""
         mid, scale, floor, ceiling = self
-        log, erfc = math.log, math.erfc
+        log, erfc, root_of_two = math.log, math.erfc, ROOT_OF_TWO
 
-        def chance(usd: float) -> float:
-            if usd >= ceiling:
-                return 1.0
-            if usd < floor:
-                return 0.0
-            if not scale:
-                return 1.0 if usd >= mid else 0.0
-            # normal_below, written out
-            return 0.5 * erfc(-(log(usd / mid) / scale) / ROOT_OF_TWO) if usd > 0.0 else 0.0
+        def expected(total: float) -> float:
+            count = 0.0
+            for hours, other in bills:
+                usd = (total - other) / hours
+                if usd >= ceiling:
+                    count += 1.0
+                elif usd < floor:
+                    continue
+                elif not scale:
+                    count += 1.0 if usd >= mid else 0.0
+                elif usd > 0.0:
+                    # normal_below, written out: most of the time of a row of spot is spent here
+                    count += 0.5 * erfc(-(log(usd / mid) / scale) / root_of_two)
+            return count
 
-        return chance
+        return expected
 
 
 def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probability: float) -> float:
@@ -444,10 +457,10 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
     """
     least = min(price.at(0.001) * hours + other for hours, other in bills)
     most = max(price.at(0.999) * hours + other for hours, other in bills)
-    target, chance = probability * len(bills), price.chances()
+    target, expected = probability * len(bills), price.expected_at_most(bills)
 
     def excess(usd: float) -> float:
-        return sum([chance((usd - other) / hours) for hours, other in bills]) / target - 1.0
+        return expected(usd) / target - 1.0
 
     return root(excess, least, most, precision=1e-5)
 
@@ -467,13 +480,17 @@ def _median_shift(down: int, up: int, scale: int, floor: int, ceiling: int) -> f
     """The median of the sum of the two logarithms; widths in STEP, edges in tenths."""
     spread, width = Spread(down * STEP, up * STEP), max(scale, 1) * STEP
     points = [math.log(spread.at(z)) for z in normal_points(SHIFTS)]
-    low, high, floor_, ceiling_ = -0.4, 0.4, floor / 10, ceiling / 10
+    low, high, floor_, ceiling_, erfc = -0.4, 0.4, floor / 10, ceiling / 10, math.erfc
     for _ in range(9):
         middle = (low + high) / 2
         reached = 0.0
         for point in points:
             rest = middle - point
-            reached += 1.0 if rest >= ceiling_ else 0.0 if rest < floor_ else normal_below(rest / width)
+            if rest >= ceiling_:
+                reached += 1.0
+            elif rest >= floor_:
+                # normal_below, written out
+                reached += 0.5 * erfc(-(rest / width) / ROOT_OF_TWO)
         if reached < SHIFTS / 2:
             low = middle
         else:

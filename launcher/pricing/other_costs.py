@@ -80,9 +80,9 @@ class OtherCosts:
             for usd, free in self._saves:
                 amount += usd * max(0.0, saves - free)
         if self._tiered:
-            months = size.months
+            amounts, months = size.amounts, size.months
             for line, slopes in self._tiered:
-                quantity = line.quantity(size) / months
+                quantity = line.quantity(amounts) / months
                 amount += months * sum([usd * (quantity - start) for start, usd in slopes if quantity > start])
         return amount * NEARLY - ROUNDED_USD
 
@@ -99,7 +99,8 @@ class OtherCosts:
     def summary(self, size: JobSize) -> "OtherCostsSummary":
         """The properties of the lines other than their dollars."""
         if size not in self._summaries:
-            quantities = [line.quantity(size) for line in self._priced]
+            amounts = size.amounts
+            quantities = [line.quantity(amounts) for line in self._priced]
             counted = tuple([bool(quantity) for quantity in quantities])
             derived = [
                 float(line.price.usd) * quantity

@@ -61,9 +61,10 @@ def _object_writer(kind: Any) -> Callable[[Any], Json]:
         document = {}
         for key, get, pairs in getters:
             item = get(value)
+            kind: Any = type(item)
             # Most are plain already, and there are a hundred thousand runs in a long ledger.
-            if type(item) not in _PLAIN:
-                document[key] = plain(dict(item) if pairs else item)
+            if kind not in _PLAIN:
+                document[key] = plain(dict(item)) if pairs else _writer(kind)(item)
             elif item is not None or key not in omitted:
                 document[key] = item
         return document
@@ -85,7 +86,7 @@ def money(amount: Decimal | None) -> str | None:
 
 _WRITERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (Decimal, money),
-    (Enum, lambda value: value.value),
+    (Enum, attrgetter("_value_")),
     (date, lambda value: value.isoformat()),
     (Path, str),
     (Mapping, lambda value: {key: plain(item) for key, item in value.items()}),

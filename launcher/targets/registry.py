@@ -62,6 +62,7 @@ class _Targets(Mapping[TargetKind, Target]):
 TARGETS: Mapping[TargetKind, Target] = _Targets()
 
 
+@cache
 def training_targets() -> tuple[TargetKind, ...]:
     """The targets to which jobs can be deployed, in the order in which an open plan tries them.
 
