@@ -368,6 +368,8 @@ def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge
     A commitment is bought for the median; a longer run needs more sets of nodes.
     """
     used = max(MIN_HOURS, busy_h + tail_hours(place, request, busy_h, learned=charged.tail))
+    if not is_new_commitment(place, request):
+        return used
     least = committed_hours(place, request, charged.used_h)
     return max(used, least, committed_hours(place, request, used)) if least else used
 

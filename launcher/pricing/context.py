@@ -11,6 +11,7 @@ from launcher.catalog.market import InterruptionBand
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.document import PlanBase
 from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.finding import Finding
 from launcher.model.learned import Learned
 from launcher.model.measurement import Measurement
 from launcher.model.plan import Place
@@ -19,6 +20,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import ServingWorkload
 from launcher.planning.job_command import JobCommand
 from launcher.pricing.bill import Bill
+from launcher.pricing.compute import Charge
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
 from launcher.pricing.idle_tail import learnable_hours
@@ -42,6 +44,10 @@ class PricingContext:
     """The command-line arguments that change the plan file, as typed; Slipway adds them to suggested commands."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
     """The job's total on demand, by place: every commitment in a place is compared with the same total."""
+    charges: dict[tuple[object, ...], Charge | None] = field(default_factory=dict, compare=False, repr=False)
+    """The charge of a job at a rate of interruptions by its inputs: it is the same in every region."""
+    choices: dict[tuple[object, ...], Finding] = field(default_factory=dict, compare=False, repr=False)
+    """What is said of the chosen way to the internet, by its inputs: on demand and commitments share it."""
     ends: dict[tuple[TargetKind, str], tuple[AnnouncedEnd, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from launcher.model.enums import Egress, NatMode
+from launcher.model.enums import Egress, NatMode, PurchaseOption
 from launcher.model.finding import Finding, info
 from launcher.model.money import cents
 from launcher.model.units import HOUR_S, duration_text
@@ -27,13 +27,22 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
         if own := _own_nat(candidate, chosen):
             yield info(OWN_NAT_CODE, "network.name", own)
         return
+    known, spot = candidate.context.choices, place.option is PurchaseOption.SPOT
+    key = (place.target, place.instance_type, place.nodes, place.region, place.az_id, spot, chosen, candidate.size)
+    if key not in known:
+        known[key] = _choice(candidate, chosen, able)
+    yield known[key]
+
+
+def _choice(candidate: TrainingCandidate, chosen: Egress, able: tuple[Egress, ...]) -> Finding:
+    """What `network.nat: auto` took among the ways that work."""
     usd = {way: egress_usd(candidate, way) for way in able}
     others = sorted((way for way in able if way is not chosen), key=usd.__getitem__)
     against = ", ".join(f"${cents(usd[way])} by {way.value}{_slower(candidate, way, chosen, usd)}" for way in others)
     own = _own_nat(candidate, chosen)
     message = f"auto took {chosen.value}: ${cents(usd[chosen])} against {against}" + (f"; {own}" if own else "")
     hint = "the network, and nodes that wait for their downloads; network.nat: gateway, instance or none decides"
-    yield info(AUTO_CODE, "network.nat", message, hint)
+    return info(AUTO_CODE, "network.nat", message, hint)
 
 
 def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapping[Egress, Decimal]) -> str:

@@ -92,19 +92,17 @@ class Overrun:
 
 def overrun(
     place: Place, work: Work, request: PlanRequest, *, cost: Charge, price: Price, on_demand: Price | Unpriced
-) -> Overrun | None:
-    """Both ways, the cheaper one by expected dollars first; None for a window that is assumed to be long enough.
+) -> Overrun:
+    """Both ways, the cheaper one by expected dollars first.
 
     Args:
         place: the place.
         work: the hours of the job.
         request: the plan.
-        cost: the charge of the offering.
+        cost: the charge of the offering, with the hours that it leaves for the job.
         price: price of an instance-hour of the offering.
         on_demand: price of the same instances on demand.
     """
-    if math.isinf(cost.usable_h):
-        return None
     job, usable_h = cost.wall, cost.usable_h
     extended = Overrun(
         name="extension, where it does not fit",

@@ -13,7 +13,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.plan import SHORT_ID
-from launcher.model.quote import Quote
+from launcher.model.quote import Gate, Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.planning.job_command import WASTE
@@ -105,8 +105,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def row(self, rank: int) -> Quote:
         """The table row of a rank: its quote, which may lack lines, assumptions, policies and cash."""
-        quoted = self._quotes[rank] if rank in self._quotes else self._outline(rank)
-        return self._with_allowed_hint(quoted)
+        return self._with_allowed_hint(self._quotes[rank]) if rank in self._quotes else self._outline(rank)
 
     @property
     def rows(self) -> Iterator[Quote]:
@@ -123,10 +122,14 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self._with_allowed_hint(replace(quoted, gate=gate))
 
     def _with_allowed_hint(self, quoted: Quote) -> Quote:
-        if quoted.gate.allowed or not self.can_pick or self.cheapest_allowed is None:
-            return quoted
-        hint = f"{quoted.gate.hint}; {self._allowed_hint}" if quoted.gate.hint else self._allowed_hint
-        return replace(quoted, gate=replace(quoted.gate, hint=hint))
+        gate = self._hint_at_allowed(quoted.gate)
+        return quoted if gate is quoted.gate else replace(quoted, gate=gate)
+
+    def _hint_at_allowed(self, gate: Gate) -> Gate:
+        """The decision; a refusal names the best candidate that the gate allows."""
+        if gate.allowed or not self.can_pick or self.cheapest_allowed is None:
+            return gate
+        return replace(gate, hint=f"{gate.hint}; {self._allowed_hint}" if gate.hint else self._allowed_hint)
 
     @cached_property
     def _allowed_hint(self) -> str:
@@ -145,7 +148,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def _outline(self, rank: int) -> Quote:
         """The row of a rank, from 1: its quote, unless a subclass has a shorter form."""
-        return self._cached_quote(rank)
+        return self.quote(rank)
 
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, without computing its quote."""

@@ -12,7 +12,7 @@ from launcher.model.finding import Finding, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.plan import Plan
-from launcher.model.quote import Quote, SpotOutlook
+from launcher.model.quote import Gate, Quote, SpotOutlook
 from launcher.model.run_cost import RunRates
 from launcher.model.sizing import COMPUTE_ROOT_GIB, IMAGE_GIB, SYSTEM_GIB
 from launcher.model.units import GB_PER_GIB
@@ -44,12 +44,11 @@ from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.stop_findings import retry_findings, run_time_findings, stop_findings, time_findings
 from launcher.pricing.totals import price_of, total_usd
-from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+from launcher.pricing.training_candidate import FIRST_RATES, TrainingCandidate, training_candidate
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 from launcher.targets.registry import target_of
 
-FIRST_RATE = 0.5
 TINY_USD = 1e-6
 MAX_RATE = 1e9
 NODES_OF_A_WHOLE_RESTORE = 32
@@ -68,15 +67,15 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
         return None
     target = float(rival_usd)
     excess = _excess(candidate, target)
-    if excess(0.0) >= 0.0:
-        return 0.0
+    least, high = FIRST_RATES
+    if excess(least) >= 0.0:
+        return least
     # The dollars grow almost evenly with the rate: the first guess is where a straight line reaches the rival.
-    high = FIRST_RATE
-    slope = excess(high) - excess(0.0)
-    high = min(MAX_RATE, -excess(0.0) / slope * high) if slope > 0.0 else high
+    slope = excess(high) - excess(least)
+    high = min(MAX_RATE, -excess(least) / slope * high) if slope > 0.0 else high
     while high < MAX_RATE and excess(high) < 0.0:
         high *= 4
-    return root(excess, 0.0, high)
+    return root(excess, least, high)
 
 
 def _excess(candidate: TrainingCandidate, target: float) -> Callable[[float], float]:
@@ -128,12 +127,23 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     )
 
 
-def outline(candidate: TrainingCandidate, rival_usd: Decimal | None) -> Quote:
+def outline(
+    candidate: TrainingCandidate,
+    rival_usd: Decimal | None,
+    remarks: tuple[Finding, ...] = (),
+    shown: Callable[[Gate], Gate] | None = None,
+) -> Quote:
     """The quote without the parts that a table row omits: priced lines, assumptions, policies, cash.
 
     A request has thousands of rows, and only a few quotes.
+
+    Args:
+        candidate: the candidate.
+        rival_usd: the lowest total without spot, for the break-even of a spot candidate.
+        remarks: findings that the gate does not judge.
+        shown: returns the gate's decision as the row shows it.
     """
-    return _outline_quote(candidate, _compute(candidate, candidate.work), rival_usd)
+    return _outline_quote(candidate, _compute(candidate, candidate.work), rival_usd, remarks, shown)
 
 
 def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
@@ -146,7 +156,13 @@ def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
     return compute_cost(place, work, price, context.request, middle=candidate.charge, spot=spot)
 
 
-def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd: Decimal | None) -> Quote:
+def _outline_quote(
+    candidate: TrainingCandidate,
+    cost: ComputeCost | None,
+    rival_usd: Decimal | None,
+    remarks: tuple[Finding, ...] = (),
+    shown: Callable[[Gate], Gate] | None = None,
+) -> Quote:
     """A quote with the candidate's cost, findings and gate decision."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
     plan, hours = candidate.plan, _hours(candidate, cost)
@@ -155,6 +171,16 @@ def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival
     ends = job_ends(place, context)
     summary = candidate.other_costs.summary(candidate.size)
     findings = (*_findings(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
+    gate = decide(
+        plan,
+        price,
+        usd,
+        per_hour,
+        findings,
+        rules=context.rules,
+        commitment=_new(candidate, cost),
+        unknown_fees=candidate.unknown_fees,
+    )
     return Quote(
         plan=plan,
         work=candidate.work,
@@ -171,19 +197,10 @@ def _outline_quote(candidate: TrainingCandidate, cost: ComputeCost | None, rival
         assumptions=(),
         policies=(),
         cash_after_credits_usd=None,
-        findings=findings,
+        findings=(*findings, *remarks),
         as_of=context.now,
         expires_at=expiry(price, rests_on(place), context.now, ends),
-        gate=decide(
-            plan,
-            price,
-            usd,
-            per_hour,
-            findings,
-            rules=context.rules,
-            commitment=_new(candidate, cost),
-            unknown_fees=candidate.unknown_fees,
-        ),
+        gate=gate if shown is None else shown(gate),
         max_usd=context.rules.max_usd,
         note="; ".join(filter(None, (candidate.offered, cost.note if cost else "", _overrun_note(candidate)))),
         commitment=commitment(candidate, cost),

@@ -187,6 +187,21 @@ def _in_order(market: _Market, screen: "_Screen") -> Iterator[Row]:
             heappush(leads, after)
 
 
+def all_candidates(
+    groups: Iterable[CandidateGroup],
+    estimator: Estimator,
+    context: PricingContext,
+    candidate_of: Callable[[Place, Charge | None], AnyCandidate],
+) -> Iterator[AnyCandidate]:
+    """The candidate of every place of every group; `candidate_of` prices a place with its compute in full."""
+    screen = _Screen(tuple(groups), estimator, context)
+    for group in screen.groups:
+        for location in range(len(group.locations)):
+            for nodes in group.node_counts:
+                for term in range(len(group.terms)):
+                    yield candidate_of(group.place(location, nodes, term), screen.charge(group, location, nodes, term))
+
+
 def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
     """Every place of every group."""
     for group in groups:

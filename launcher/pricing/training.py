@@ -23,7 +23,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import Alternative, PricedRequest
 from launcher.pricing.quoting import outline, quote
-from launcher.pricing.screening import all_places, best_candidates
+from launcher.pricing.screening import all_candidates, all_places, best_candidates
 from launcher.pricing.standing import Standing, rank_candidates, standing
 from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import (
@@ -80,8 +80,8 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _outline(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        outlined, more = outline(candidate, self._rival_usd), tuple(self._job_findings(candidate))
-        return replace(outlined, findings=(*outlined.findings, *more)) if more else outlined
+        remarks = tuple(self._job_findings(candidate))
+        return outline(candidate, self._rival_usd, remarks, self._hint_at_allowed)
 
     def _job_findings(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """What the row and the quote of a candidate say about its estimate."""
@@ -231,9 +231,7 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
     candidate_of = partial(_at, resolution=resolution, context=context)
 
     if everything:
-        for place in all_places(resolution.groups):
-            work = _work(place, resolution)
-            yield training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+        yield from all_candidates(resolution.groups, resolution.estimator, context, candidate_of)
         return
     yield from best_candidates(resolution.groups, resolution.estimator, context, candidate_of)
 

@@ -1,5 +1,6 @@
 """A way to buy a training job, or a cluster without one, with its lines at the median: enough to rank it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -26,6 +27,8 @@ from launcher.pricing.refusals import refusals
 from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price
 from launcher.targets.registry import billed_name
 
+FIRST_RATES = (0.0, 0.5)
+"""Interruptions an hour with which the search for each break-even begins."""
 UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
 
@@ -138,9 +141,13 @@ class TrainingCandidate:
 
     def under(self, hazard: Hazard) -> "TrainingCandidate":
         """The same candidate under another hazard."""
-        cost = charge(
-            self.place, self.work, self.context.request, hazard, self.context.now, tail=self.context.tail(self.place)
-        )
+        return self._charged(self._charge(hazard), hazard)
+
+    def _charge(self, hazard: Hazard) -> Charge | None:
+        context = self.context
+        return charge(self.place, self.work, context.request, hazard, context.now, tail=context.tail(self.place))
+
+    def _charged(self, cost: Charge | None, hazard: Hazard) -> "TrainingCandidate":
         price = self.offer.price
         if cost is not None and isinstance(price, Price):
             cost = cost.at_price(self.random_price(price, cost.hours))
@@ -153,13 +160,23 @@ class TrainingCandidate:
 
     def at_rate(self, per_h: float) -> "TrainingCandidate":
         """The same candidate at a rate of interruptions of the whole job an hour."""
-        return self.under(Hazard(per_h, per_h, per_h, self.place.nodes, per_h, None, from_plan=True))
+        hazard = Hazard(per_h, per_h, per_h, self.place.nodes, per_h, None, from_plan=True)
+        if per_h not in FIRST_RATES:
+            return self.under(hazard)
+        known, place, work = self.context.charges, self.place, self.work
+        key = (place.target, place.instance_type, place.nodes, work.hours.mid, work.egress(place), per_h)
+        if key not in known:
+            known[key] = self._charge(hazard)
+        return self._charged(known[key], hazard)
 
     @cached_property
     def overrun(self) -> Overrun | None:
-        """How a job that exceeds its offering finishes; None if the option has no offering, or is unpriced."""
+        """How a job that exceeds its offering finishes.
+
+        None without an offering or a price, and for an offering that is assumed to be long enough.
+        """
         price, context = self.offer.price, self.context
-        if self.charge is None or isinstance(price, Unpriced):
+        if self.charge is None or isinstance(price, Unpriced) or math.isinf(self.charge.usable_h):
             return None
         on_demand = offer(self.place.on_demand, context.request, context.catalog, context.rules.today).price
         return overrun(self.place, self.work, context.request, cost=self.charge, price=price, on_demand=on_demand)

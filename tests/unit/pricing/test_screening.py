@@ -8,10 +8,11 @@ import pytest
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price
 from launcher.planning.targets import place_findings
-from launcher.pricing.candidate import order
+from launcher.pricing.candidate import cheapest_fixed, order
 from launcher.pricing.offers import offer
+from launcher.pricing.quoting import outline
 from launcher.pricing.rate_book import RateBook
-from launcher.pricing.screening import all_places, best_candidates
+from launcher.pricing.screening import all_candidates, all_places, best_candidates
 from launcher.pricing.training_candidate import candidate_charged, training_candidate
 from tests.checks import some
 
@@ -130,6 +131,27 @@ def test_screening_keeps_the_best_draft_of_every_group(priced, changes):
         key: row for key, (_, row) in best.items()
     }
     assert drafts > 20 * len(best)
+
+
+@pytest.mark.parametrize("kind", ["parallelcluster", "eks"])
+def test_rows_of_all_places_equal_the_row_of_each_place_alone(priced, kind):
+    regions = ["us-east-1", "us-east-2", "eu-north-1"]
+    priced_plan = priced(wide(instance_type=["p5.48xlarge", "trn1.32xlarge"], kind=kind, region=regions))
+    resolution, context = priced_plan.resolution, priced_plan.context
+
+    def candidate_of(place, cost):
+        work = resolution.estimator.work(place.instance_type, place.nodes)
+        return candidate_charged(place, work, context, cost, ())
+
+    rows = list(all_candidates(resolution.groups, resolution.estimator, context, candidate_of))
+    assert [row.place for row in rows] == list(all_places(resolution.groups))
+    rival = cheapest_fixed(rows)
+    for row in rows:
+        alone = training_candidate(row.place, row.work, replace(context, charges={}, choices={}))
+        assert outline(row, rival) == outline(alone, rival), row.place
+    broken_even = [row for row in rows if outline(row, rival).spot is not None and row.usd < rival]
+    assert len({row.place.region for row in broken_even}) > 1
+    assert len(context.charges) < 2 * len(broken_even)
 
 
 def test_of_regions_with_equal_prices_only_the_first_is_priced_in_full(priced):
