@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
+from functools import lru_cache
 
 from launcher.catalog.pinned_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
@@ -47,14 +48,23 @@ def near_ends(keys: Iterable[str | AnnouncedEnd], context: PricingContext) -> tu
     return tuple(sorted((end for end in ends if end.near(context.rules.today)), key=lambda end: (end.ends, end.key)))
 
 
-def end_findings(ends: Iterable[AnnouncedEnd], context: PricingContext) -> Iterator[Finding]:
+def end_findings(ends: tuple[AnnouncedEnd, ...], context: PricingContext) -> tuple[Finding, ...]:
     """A finding for each end: a warning if the plan's runs last until then, or if the component is withdrawn."""
     train, today = context.request.workload.train, context.rules.today
     months = 0.0 if train is None else train.runs / train.runs_per_month
-    last = today + timedelta(hours=min(months, 120.0) * HOURS_PER_MONTH)
-    for end in ends:
-        worth_a_warning = train is None or end.withdrawn or end.ends <= last
-        yield (warning if worth_a_warning else info)("announced-end", end.path, end.sentence(today), end.hint)
+    last = date.max if train is None else today + timedelta(hours=min(months, 120.0) * HOURS_PER_MONTH)
+    return _end_findings(ends, today, last)
+
+
+@lru_cache(maxsize=256)
+def _end_findings(ends: tuple[AnnouncedEnd, ...], today: date, last: date) -> tuple[Finding, ...]:
+    """The findings of ends, computed once for rows with equal ends; up to `last`, they are warnings."""
+    return tuple(
+        (warning if end.withdrawn or end.ends <= last else info)(
+            "announced-end", end.path, end.sentence(today), end.hint
+        )
+        for end in ends
+    )
 
 
 def until(text: str, ends: Iterable[AnnouncedEnd]) -> str:

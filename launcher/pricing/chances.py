@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from launcher.model.money import Range
@@ -58,6 +59,7 @@ def chance_of_at_most(failures: float, count: int) -> float:
     return min(1.0, total)
 
 
+@lru_cache(maxsize=1024)
 def needed_retries(failures: float) -> int:
     """The fewest retries that let a job finish with the chance TARGET_CHANCE if `failures` are expected.
 

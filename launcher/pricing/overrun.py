@@ -64,17 +64,21 @@ class Overrun:
         return float(self.price.usd) * self.hours_at(job_h)
 
     @cached_property
+    def outcomes(self) -> list[float]:
+        """Dollars of this way at equally likely lengths of the job."""
+        usd = float(self.price.usd)
+        return [usd * self.hours_at(value) for value in self.job.coarse(POINTS)]
+
+    @property
     def alone_usd(self) -> float:
         """Expected dollars of this way for every length of the job."""
-        hours = self.job.coarse(POINTS)
-        return sum(map(self._alone_at, hours)) / len(hours)
+        return sum(self.outcomes) / POINTS
 
     @cached_property
     def usd(self) -> Decimal:
         """Expected dollars of the cheaper way for each length of the job."""
-        hours = self.job.coarse(POINTS)
-        usd = sum(self.cheaper_at(value)._alone_at(value) for value in hours) / len(hours)  # noqa: SLF001 - of its class
-        return Decimal(repr(usd))
+        cheaper = self.outcomes if self.other is None else map(min, self.outcomes, self.other.outcomes)
+        return Decimal(repr(sum(cheaper) / POINTS))
 
     @property
     def line(self) -> Assumption:
