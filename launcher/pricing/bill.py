@@ -418,7 +418,8 @@ def bill_assumptions(
     existing = _existing_cluster(request)
     if existing is None:
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
-        around = f"{size.up_h - size.hours:.3g}"
+        hours, up_h, *_ = size.amounts
+        around = f"{up_h - hours:.3g}"
         lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
         lines += network_assumptions(request, catalog, place, way)
         lines += image_assumptions(request, catalog, place)

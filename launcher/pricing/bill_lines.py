@@ -24,7 +24,8 @@ NOTHING = CENT_FRACTION - CENT_FRACTION
 MAX_AMOUNT = 1e15
 """Quantities are cut off here; nothing that large is for sale."""
 Amounts: TypeAlias = tuple[float, float, float, float, float]
-"""What the lines of a bill multiply: hours of the job, of the cluster and of each node, checkpoints, lost nodes."""
+"""What the lines of a bill multiply: hours of the job, of the cluster (at least as long as its nodes) and of each node,
+checkpoints that are written, lost nodes."""
 _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.USER)
 
 
@@ -41,16 +42,6 @@ class JobSize(NamedTuple):
     losses: float = 0.0
 
     @property
-    def nodes_h(self) -> float:
-        """Hours that each node runs."""
-        return self.hours + self.around_h
-
-    @property
-    def up_h(self) -> float:
-        """Hours that the cluster runs: at least as long as its nodes."""
-        return self.hours + max(CLUSTER_OVERHEAD_H, self.around_h)
-
-    @property
     def saves(self) -> float:
         """Checkpoints that are written."""
         return self.hours * 3600 / self.checkpoint_interval_s if self.checkpoint_interval_s else 0.0
@@ -58,7 +49,9 @@ class JobSize(NamedTuple):
     @property
     def amounts(self) -> Amounts:
         """What the lines multiply, computed once for all of them."""
-        return self.hours, self.up_h, self.nodes_h, self.saves, self.losses
+        hours, interval_s, around_h, losses = self
+        saves = hours * 3600 / interval_s if interval_s else 0.0
+        return hours, hours + max(CLUSTER_OVERHEAD_H, around_h), hours + around_h, saves, losses
 
     @property
     def months(self) -> float:

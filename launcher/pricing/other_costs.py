@@ -73,14 +73,16 @@ class OtherCosts:
 
     def min_usd(self, size: JobSize) -> float:
         """A lower bound of `total_usd`, below any rounding error."""
-        amount = self._once + self._an_hour * size.hours + self._an_hour_up * size.up_h
-        amount += self._a_node_hour * size.nodes_h
-        amount += self._a_loss * size.losses
-        if self._saves and (saves := size.saves):
+        amounts = size.amounts
+        hours, up_h, nodes_h, saves, losses = amounts
+        amount = self._once + self._an_hour * hours + self._an_hour_up * up_h
+        amount += self._a_node_hour * nodes_h
+        amount += self._a_loss * losses
+        if saves:
             for usd, free in self._saves:
                 amount += usd * max(0.0, saves - free)
         if self._tiered:
-            amounts, months = size.amounts, size.months
+            months = size.months
             for line, slopes in self._tiered:
                 quantity = line.quantity(amounts) / months
                 amount += months * sum([usd * (quantity - start) for start, usd in slopes if quantity > start])

@@ -232,6 +232,7 @@ class _Screen:
         self._charges: dict[tuple[object, ...], Charge | None] = {}
         self._others: dict[tuple[int, int], OtherCosts | None] = {}
         self._first_places: dict[tuple[int, int], Place] = {}
+        self._boots: dict[tuple[int, int], float] = {}
 
     def markets(self, number: int) -> dict[bool, _Market]:
         """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
@@ -299,7 +300,7 @@ class _Screen:
         if shift:
             hours = _shift_hours(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
-        size = self._size(self._first_place(lead.group, lead.nodes), work, hours, cost)
+        size = self._size(lead, work, hours, cost)
         others = lead.moved + self._least_usd(lead.group, lead.nodes, size)
         instance_h *= self._discounted
         usd, late, rates = lead.offers[0][0] * instance_h + others, self._is_late(cost.hours), lead.offers
@@ -321,11 +322,13 @@ class _Screen:
         costs = self._others[key]
         return -ROUNDED_USD if costs is None else costs.min_usd(size)
 
-    @staticmethod
-    def _size(place: Place, work: Work, hours: float, cost: Charge) -> JobSize:
+    def _size(self, lead: _Lead, work: Work, hours: float, cost: Charge) -> JobSize:
         """The job as the lines other than compute count it, at the least: without the idle tail and lost nodes."""
         interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-        return JobSize(hours, interval_s, boot_hours(place, work))
+        key = (lead.group, lead.nodes)
+        if key not in self._boots:
+            self._boots[key] = boot_hours(self._first_place(*key), work)
+        return JobSize(hours, interval_s, self._boots[key])
 
     def _alike(self, lead: _Lead) -> list[tuple[Rates, Rates]]:
         """Places on spot by their rate of interruptions, each time with those whose price is nearest to its ceiling."""
@@ -368,7 +371,7 @@ class _Screen:
         work = self._estimator.work(place.instance_type, place.nodes)
         if cost.spot is not None:
             cost = cost.at_price(self._book.random_price(place, rate, cost.hours))
-        size = self._size(place, work, cost.line_h, cost)
+        size = self._size(lead, work, cost.line_h, cost)
         usd = rate * cost.instance_hours * self._discounted
         usd += self._context.bill.other_costs(place, work).min_usd(size)
         where = (place.region, place.az_id or "", lead.group, location, lead.nodes, lead.term)
