@@ -1,5 +1,6 @@
 """`slipway plan`: every way to buy the job, with the total dollars to finish."""
 
+import gc
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -175,6 +176,8 @@ def _document(priced: "Priced", *, everything: bool) -> None:
     from launcher.answers import plan_document as answer
 
     if everything:
+        # Candidates live until the end: garbage collection need not look through them after every few thousand rows.
+        gc.freeze()
         output.long_document(answer.document(priced, rows=()), "candidates", answer.candidates(priced))
     else:
         output.document(answer.document(priced))

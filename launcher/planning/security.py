@@ -7,7 +7,7 @@ from dataclasses import fields
 from launcher.model.finding import Finding, error, warning
 from launcher.model.named_role import ROLES, named_roles
 from launcher.model.plan import Place
-from launcher.model.request import PlanRequest
+from launcher.model.request import PlanRequest, RoleRequest
 from launcher.targets.registry import TARGETS, target_of
 
 MAX_GROUPS = 3
@@ -16,6 +16,8 @@ quotas, "Security groups per network interface"); on EKS they join the cluster's
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+")
 """The ARN of a key. The ARN of an alias is not allowed: policies that allow its use name keys (KMS developer guide,
 using aliases to control access)."""
+
+NO_ROLES = RoleRequest()
 
 
 def group_findings(request: PlanRequest) -> Iterator[Finding]:
@@ -38,7 +40,7 @@ def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]
 
 
 def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    if request.target.cluster is not None:
+    if request.target.cluster is not None or request.security.roles == NO_ROLES:
         return
     row = target_of(place.target)
     uses = [role.key for role in row.roles]
