@@ -171,16 +171,8 @@ def _outline_quote(
     ends = job_ends(place, context)
     summary = candidate.other_costs.summary(candidate.size)
     findings = (*_findings(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
-    gate = decide(
-        plan,
-        price,
-        usd,
-        per_hour,
-        findings,
-        rules=context.rules,
-        commitment=_new(candidate, cost),
-        unknown_fees=candidate.unknown_fees,
-    )
+    bound, fees = _new(candidate, cost), candidate.unknown_fees
+    gate = decide(plan, price, usd, per_hour, findings, rules=context.rules, commitment=bound, unknown_fees=fees)
     return Quote(
         plan=plan,
         work=candidate.work,
