@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from launcher.agent.attempt_state import IF_CHECKPOINTS
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.finding import Finding, error
 from launcher.model.report import Report
@@ -11,8 +12,14 @@ from launcher.workflow.run.launch_options import LaunchOptions
 
 
 def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) -> None:
-    """Warn about a successful job that stored no checkpoint; raise if a requested interruption was not simulated."""
+    """Warn about a successful job that stored no checkpoint.
+
+    Raises:
+        DeploymentFailedError: in the sandbox, the job is on spot, whose quote rests on checkpoints, and stored none, or
+            the requested interruption was not simulated.
+    """
     findings: list[Finding] = []
+    unproven = ""
     if log.not_played:
         fix = "give the job more steps, or --interrupt-after fewer seconds"
         findings.append(error("not-interrupted", "", f"the interruption was not simulated: {log.not_played}", fix))
@@ -27,8 +34,12 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
         else:
             lost = f"its work since step {resumed:,}" if resumed else "all its work"
             findings += _checkpoint_findings(report.name, lost, report.stored.troubles)
+            if options.sandbox and log.quoted.plan.place.option is PurchaseOption.SPOT:
+                unproven = "it stored no checkpoint, on which the quote of spot rests"
     if log.not_played:
-        raise DeploymentFailedError("the job succeeded, but its interruption proved nothing", findings=findings)
+        unproven = "its interruption proved nothing"
+    if unproven:
+        raise DeploymentFailedError(f"the job succeeded, but {unproven}", findings=findings)
     for finding in findings:
         options.notify(f"warning: {finding.message}{finding.hint and f' ({finding.hint})'}")
 

@@ -54,17 +54,29 @@ def test_unrecognised_checkpoints_have_the_pattern_as_their_fix(tmp_path):
     assert unrecognised.hint == "if these files are checkpoints, write checkpoint: {pattern: 'a_(\\d+)\\.npz'}"
 
 
-@pytest.mark.parametrize("sandbox", [True, False])
-def test_success_without_a_checkpoint_is_warned_of_and_no_failure(tmp_path, sandbox):
-    quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
+def finish_without_checkpoint(tmp_path, option, *, sandbox):
+    """The messages about a successful job that stored no checkpoint."""
+    options = PriceOptions(settings=(f"purchase.option={option}",))
+    quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, options).quote(1)
     log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=sandbox)
     messages = []
-    options = LaunchOptions(
+    launch = LaunchOptions(
         root=tmp_path, sandbox=sandbox, dry_run=False, notify=messages.append, progress=lambda _: None
     )
-    report = replace(
-        REPORT, simulated=sandbox, attempts=(replace(FINISHED, resumed_from_step=0),), stored=StoredCheckpoints(count=0)
-    )
-    refuse_unproven_run(log, report, options)
+    attempt = replace(FINISHED, resumed_from_step=0)
+    report = replace(REPORT, simulated=sandbox, attempts=(attempt,), stored=StoredCheckpoints(count=0))
+    refuse_unproven_run(log, report, launch)
+    return messages
+
+
+@pytest.mark.parametrize("option,sandbox", [("on-demand", True), ("on-demand", False), ("spot", False)])
+def test_success_without_a_checkpoint_is_warned_of_and_no_failure(tmp_path, option, sandbox):
     expected = "warning: the job stored no checkpoint: an interruption would lose all its work"
-    assert messages == [f"{expected} (save into the folder $SLIPWAY_CHECKPOINT_DIR, or set checkpoint.mode to none)"]
+    assert finish_without_checkpoint(tmp_path, option, sandbox=sandbox) == [
+        f"{expected} (save into the folder $SLIPWAY_CHECKPOINT_DIR, or set checkpoint.mode to none)"
+    ]
+
+
+def test_rehearsal_of_a_spot_job_without_a_checkpoint_fails(tmp_path):
+    with pytest.raises(DeploymentFailedError, match="it stored no checkpoint, on which the quote of spot rests"):
+        finish_without_checkpoint(tmp_path, "spot", sandbox=True)
