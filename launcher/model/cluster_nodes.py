@@ -59,6 +59,8 @@ class ClusterNode:
     idle_since: datetime | None
     # The last lines of its boot output, of a troubled node.
     boot: tuple[str, ...] = ()
+    # The pods of the job that run on it: agents know their node by the pod's name.
+    pods: tuple[str, ...] = ()
 
 
 @record
@@ -160,8 +162,8 @@ def without_health_checks() -> ImpossibleError:
 
 
 def node_numbered(nodes: Sequence[ClusterNode], wanted: str) -> ClusterNode | None:
-    """A node by its name, its instance, or its number in the list, from 0."""
-    named = next((node for node in nodes if wanted in (node.name, node.instance)), None)
+    """A node by its name, its instance, a pod on it, or its number in the list, from 0."""
+    named = next((node for node in nodes if wanted in (node.name, node.instance, *node.pods)), None)
     if named is None and wanted.isdecimal() and int(wanted) < len(nodes):
         return nodes[int(wanted)]
     return named

@@ -268,6 +268,7 @@ class Resumption:
             self.scratch.forget_previous()
         except OSError as error:
             self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
+        start = _with_present_files(start)
         if start.newest is not None and self.peers.part == 0:
             self._compare_parts(start.newest)
         for unsent in self.scratch.unsent_checkpoints():
@@ -423,3 +424,15 @@ class Resumption:
                 reason = f"step {start.step} names {names} beside it, which neither this node nor the store has"
                 self.log.append("set-incomplete", step=start.step, reason=reason)
         self.log.append("restored", step=start.step, **facts)
+
+
+def _with_present_files(start: Start) -> Start:
+    """The start with its files as they are now: one that was a hard link has changed with the removal of the other."""
+    restored = start.restored
+    if restored is None or not restored.finished.files:
+        return start
+    try:
+        files = restored.finished.survey().files
+    except UnusableCheckpointError:
+        return start  # an entry has just disappeared: the watch looks again
+    return replace(start, restored=replace(restored, finished=replace(restored.finished, files=files)))

@@ -43,7 +43,8 @@ def _node(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Cluster
     metadata, spec = node["metadata"], node.get("spec", {})
     labels, created = metadata.get("labels", {}), datetime.fromisoformat(metadata["creationTimestamp"])
     jobs = [pod for pod in pods if JOB_LABEL in pod["metadata"].get("labels", {})]
-    job = next((pod["metadata"]["labels"][JOB_LABEL] for pod in jobs if pod["status"].get("phase") in _LIVING), None)
+    living = [pod for pod in jobs if pod["status"].get("phase") in _LIVING]
+    job = living[0]["metadata"]["labels"][JOB_LABEL] if living else None
     use, state, reason = _use(node, busy=job is not None)
     instance = _INSTANCE.search(str(spec.get("providerID", "")))
     idle = job is None and use is not NodeUse.STARTING
@@ -58,6 +59,7 @@ def _node(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Cluster
         job=job,
         up_since=created,
         idle_since=max([created, *_ends(jobs)]) if idle else None,
+        pods=tuple(str(pod["metadata"]["name"]) for pod in living),
     )
 
 

@@ -64,6 +64,10 @@ def test_killed_attempt_downloads_no_unchanged_files(killed, bucket, front):
     assert (restored["step"], restored["source"], restored["reused_bytes"]) == (newest, "store", 200_000)
     assert fetched(front) == []
     assert killed.output()[-1] == f"start {newest} attempt 2"
+    # The earlier attempt's files, of which the restored ones are hard links, are removed: nobody wrote these again.
+    seen = [event for event in killed.events("checkpoint-dropped") if event["attempt"] == 2]
+    seen += [event for event in killed.events("checkpoint-uploaded") if event["attempt"] == 2]
+    assert seen == []
 
 
 def test_changed_file_on_node_is_downloaded_again(killed, bucket, front):

@@ -60,6 +60,14 @@ def pod(name="job-1-0", *, on="n1", phase="Running", owner="Job", job="job-1", e
     }
 
 
+def test_node_is_found_by_pod_that_runs_on_it():
+    """Agents name a slow node by its pod."""
+    pods = [pod("job-1-0-aaaaa", on="n1"), pod("job-1-1-bbbbb", on="n2"), pod("job-1-1-ccccc", on="n1", phase="Failed")]
+    nodes = read_nodes(Api([node(), node("n2")], pods))
+    assert [node.name for node in nodes if node is node_numbered(nodes, "job-1-1-bbbbb")] == ["n2"]
+    assert node_numbered(nodes, "job-1-1-ccccc") is None
+
+
 @pytest.mark.parametrize(
     "described, pods, use",
     [
