@@ -24,7 +24,8 @@ def nodes(
         typer.Argument(metavar="ACTION", help="drain, reboot, replace, resume or check. Default: list the nodes."),
     ] = None,
     node: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="The node's number in the list, its name, or its instance.")
+        str | None,
+        typer.Argument(metavar="NODE", help="The node's number in the list, its name, its instance, or a pod on it."),
     ] = None,
     *,
     yes: options.Yes = False,
