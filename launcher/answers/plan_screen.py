@@ -61,7 +61,7 @@ def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], li
     sizes = (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER)
     for number, (count, rows) in enumerate(sizes, 1):
         groups = _groups(priced, allowed, others, rows)
-        last = _last(priced, width, sum(len(ranks) for _, ranks in groups), called=called)
+        last = _last(priced, width, sum(len(ranks) for _, ranks in groups), others[:1], called=called)
         shown = [piece for note in (*refusals, *notes[:count]) for piece in fold(f"  {note}", width)]
         # A row is priced only for a screen that has room for it.
         room = MAX_LINES - _height([*title, "", *shown, *last], width)
@@ -263,15 +263,17 @@ def more_rows(priced: Priced, shown: int) -> str:
     return f"{hidden:,} {'more' if shown else 'rows'}{which}: --all."
 
 
-def _last(priced: Priced, width: int, shown: int, *, called: bool) -> list[str]:
-    """The number of other rows and of warnings, the dates of the prices, the next commands."""
+def _last(priced: Priced, width: int, shown: int, refused: Sequence[int], *, called: bool) -> list[str]:
+    """The number of other rows and of warnings, the dates of the prices, the next commands.
+
+    `refused` has the rank of the cheapest refused row, if one is cheaper than all that can be launched.
+    """
     grave = _grave(priced)
     others = [finding for finding in priced.findings if finding not in grave]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
     said = [text for text in (more_rows(priced, shown), counted, price_dates(priced.candidates)) if text]
     lines = fold(f"  {' '.join(said)}", width)
     commands = [next_command(priced)]
-    refused = shown_ranks(priced)[1]
     if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
         commands.insert(0, refresh_command(priced))
     text = f"  next: {'; '.join(commands)}"

@@ -168,7 +168,14 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def standing(self, rank: int) -> Standing:
         """What the gate says of a rank."""
-        return self._standing_of(self.candidates[rank - 1])
+        if rank not in self._standings:
+            self._standings[rank] = self._standing_of(self.candidates[rank - 1])
+        return self._standings[rank]
+
+    @cached_property
+    def _standings(self) -> dict[int, Standing]:
+        """The standings that were asked for: a screen is tried in several sizes."""
+        return {}
 
     @abstractmethod
     def _standing_of(self, candidate: Any) -> Standing:
