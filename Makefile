@@ -264,7 +264,7 @@ site: .venv-site/.made ## the documentation as pages in build/site: open build/s
 	$(bin)/uv pip install --quiet --python .venv-site/bin/python --require-hashes --no-deps -r $<
 	@touch $@
 
-dist: setup ## wheel, sdist and their SHA-256 in dist/
+dist: setup ## wheel, sdist and their SHA-256 in dist/; PROJECT_URL=https://... puts your repository into the metadata
 	rm -rf dist
 	$(bin)/python -m build --no-isolation --outdir dist .
 	cd dist && sha256sum * > SHA256SUMS

@@ -1,5 +1,6 @@
 """An installed wheel does what a checkout does, from an empty folder."""
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from tests.plans import ROOT
 
 IGNORE = ROOT / ".dockerignore"
+ADDRESS = "https://github.com/acme/slipway"
 pytestmark = pytest.mark.long
 
 
@@ -36,7 +38,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = folder / "source"
     copy_context(source)
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(source)]
-    subprocess.run(build, check=True, capture_output=True)
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "PROJECT_URL": f"{ADDRESS}/"})
     wheel = next((folder / "dist").glob("slipway_aws-*.whl"))
     target = folder / "site"
     install = [
@@ -59,6 +61,35 @@ def slipway(installed: Path, where: Path, *arguments: str) -> subprocess.Complet
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     command = [sys.executable, "-P", "-m", "launcher", *arguments]
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_metadata_has_the_urls_of_whoever_publishes_the_wheel(installed: Path) -> None:
+    (found,) = importlib.metadata.distributions(path=[str(installed)])
+    urls = dict(line.split(", ") for line in found.metadata.get_all("Project-URL") or ())
+    assert urls == {
+        "Homepage": ADDRESS,
+        "Documentation": f"{ADDRESS}/tree/main/docs",
+        "Issues": f"{ADDRESS}/issues",
+        "Changelog": f"{ADDRESS}/blob/main/CHANGELOG.md",
+    }
+
+
+def project_urls(address: str) -> subprocess.CompletedProcess[str]:
+    """What the build writes of an address."""
+    program = "import json, hatch_build as build; m = {}; build.ProjectUrls('.', {}).update(m); print(json.dumps(m))"
+    environment = {**os.environ, "PROJECT_URL": address}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_metadata_without_an_address_has_no_urls() -> None:
+    assert json.loads(project_urls("").stdout) == {"urls": {}}
+
+
+def test_address_that_is_no_https_url_is_refused() -> None:
+    refused = project_urls("acme/slipway")
+    assert refused.returncode
+    assert "PROJECT_URL: got 'acme/slipway'; it must begin with https://" in refused.stderr
 
 
 def test_wheel_contains_the_data_read_by_the_launcher(installed: Path) -> None:
