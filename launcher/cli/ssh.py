@@ -32,6 +32,6 @@ def ssh(
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
         place = choose_node(nodes, node if node is not None else by_option)
         others = f", node {nodes.names.index(place)} of 0 to {len(nodes.names) - 1}" if len(nodes.names) > 1 else ""
-        output.say(f"  on {place}{others}; exit leaves a job running")
+        output.say(f"  on {place}{others}; exit ends this shell alone")
         code = nodes.shell(place)
     raise typer.Exit(code)
