@@ -19,6 +19,7 @@ from launcher.answers.down import DownDocument
 from launcher.answers.endpoint import AnswerDocument
 from launcher.answers.error import ErrorDocument
 from launcher.answers.estimate import EstimateDocument
+from launcher.answers.init import InitDocument
 from launcher.answers.ledger import LedgerDocument
 from launcher.answers.models import ModelsDocument
 from launcher.answers.nodes import NodeActionDocument, NodesDocument
@@ -61,6 +62,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "down": (DownDocument,),
     "error": (ErrorDocument,),
     "estimate": (EstimateDocument,),
+    "init": (InitDocument,),
     "ledger": (LedgerDocument,),
     "load": (LoadDocument,),
     "outputs": (OutputsDocument,),

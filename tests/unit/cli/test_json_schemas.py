@@ -27,6 +27,7 @@ PRINTED = {
     "diff": [["diff", SPOT, BLOCK]],
     "render": [["render", SPOT, "-o", "out"]],
     "policies": [["policies", SPOT, "-o", "out", "--account", "123456789012", "--region", "us-east-1"]],
+    "init": [["init"]],
     "runs": [["runs"]],
     "ledger": [["ledger"], ["ledger", "--by", "name"]],
     "accuracy": [["accuracy"]],

@@ -1,5 +1,6 @@
 """`slipway init --from`: small files of other tools, the plans that they give, and what is named as lost."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -332,6 +333,18 @@ def test_init_from_file_writes_plan_and_prints_losses(tmp_path, monkeypatch, sli
     assert "assumed: workload.train.hours: 36" in err
     assert slipway("plan", "plan.yaml").code == 0
     assert Path("plan.yaml").read_text(encoding="utf-8").startswith("# From an sbatch script, job.sh.\n# Lost:\n")
+
+
+def test_init_json_has_the_losses_and_the_next_command(tmp_path, monkeypatch, slipway):
+    monkeypatch.chdir(tmp_path)
+    Path("job.sh").write_text(SBATCH, encoding="utf-8")
+    Path("train.py").touch()
+    document = json.loads(slipway("init", "plan.yaml", "--from", "job.sh", "--json").out)
+    assert document["plan"] == "plan.yaml"
+    assert Path(document["schema_file"]).is_file()
+    assert any("#SBATCH --partition" in lost for lost in document["lost"])
+    assert any("workload.train.hours: 36" in assumed for assumed in document["assumed"])
+    assert slipway(*document["next"].split()[1:]).code == 0
 
 
 @pytest.mark.parametrize(
