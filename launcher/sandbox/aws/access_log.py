@@ -61,7 +61,9 @@ class AccessLog:
         inner = self._inner(environ, start)
         try:
             for part in inner:
-                yield last
+                # An empty part too sends the headers, which are all of an answer without a body.
+                if last:
+                    yield last
                 last = part
                 size += len(part)
         finally:
@@ -71,7 +73,8 @@ class AccessLog:
             path = environ.get("PATH_INFO", "")
             if service_of(environ) == "s3" and not path.startswith(("/moto-api", "/latest/")):
                 self._write(_request(environ, status, size))
-        yield last
+        if last:
+            yield last
 
     def _write(self, request: S3Request) -> None:
         with self._lock, self._path.open("a", encoding="utf-8") as file:

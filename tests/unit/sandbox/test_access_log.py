@@ -29,6 +29,17 @@ class TestAccessLog:
         assert (entry.method, entry.bucket, entry.key, entry.query) == ("GET", "store", "step-1/a.bin", "partNumber=1")
         assert (entry.status, entry.bytes, entry.sent) == (206, 5, 7)
 
+    @pytest.mark.parametrize("parts", [[], [b""], [b"abc"], [b"", b"abc"], [b"abc", b"de"]])
+    def test_request_is_logged_before_its_answer_is_whole(self, tmp_path, parts):
+        """The headers of an answer without a body leave with its first part: the next request may follow at once."""
+        log, sent = tmp_path / "log", b""
+        environ = {"REQUEST_METHOD": "PUT", "PATH_INFO": "/store/a", "HTTP_AUTHORIZATION": SIGNED.format("s3")}
+        for part in AccessLog(lambda _, start: (start("200 OK", []), parts)[1], log)(environ, lambda *_: None):
+            sent += part
+            assert sent != b"".join(parts) or read(log)
+        assert sent == b"".join(parts)
+        assert len(read(log)) == 1
+
     def test_access_log_leaves_out_other_services(self, tmp_path):
         request(AccessLog(answer, tmp_path / "log"), service="ec2", path="/")
         assert read(tmp_path / "log") == ()
