@@ -49,9 +49,8 @@ class JobSize(NamedTuple):
     @property
     def amounts(self) -> Amounts:
         """What the lines multiply, computed once for all of them."""
-        hours, interval_s, around_h, losses = self
-        saves = hours * 3600 / interval_s if interval_s else 0.0
-        return hours, hours + max(CLUSTER_OVERHEAD_H, around_h), hours + around_h, saves, losses
+        hours, around_h = self.hours, self.around_h
+        return hours, hours + max(CLUSTER_OVERHEAD_H, around_h), hours + around_h, self.saves, self.losses
 
     @property
     def months(self) -> float:
