@@ -124,3 +124,17 @@ def test_completed_job_has_a_plain_word_whatever_its_operator_calls_it(condition
     )
     jobs = KubernetesJobs(connection=connection, namespace="slipway", kind="Job")
     assert jobs.facts(Submitted(job="train", key="k", folder="train")).word == word
+
+
+def test_waiting_pods_are_counted_without_those_of_earlier_attempts():
+    """Kubernetes keeps the pods of an attempt that has ended."""
+    given = [pod(phase="Failed"), pod(phase="Failed"), pod(phase="Running"), pod(message="0/2 nodes are available")]
+    pods = [
+        {"metadata": {"name": f"train-{number}"}, "spec": {"nodeName": f"node-{number}"}, **each}
+        for number, each in enumerate(given)
+    ]
+    job = {"status": {"conditions": []}, "spec": {}, "metadata": {"name": "train", "uid": "1"}}
+    connection = SimpleNamespace(name="eks", find=lambda *_, **__: job, ask=lambda *_, **__: {"items": pods})
+    jobs = KubernetesJobs(connection=connection, namespace="slipway", kind="Job")
+    facts = jobs.facts(Submitted(job="train", key="k", folder="train"))
+    assert facts.reason.endswith("(1 of 2 pods wait)")
