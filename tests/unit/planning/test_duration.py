@@ -76,6 +76,10 @@ def test_more_chips_never_take_more_steady_hours_at_constant_batch(shape, more):
     assume(shape.measured_tokens_per_s is None or sequences >= shape.chips + more)
     few = duration.numbers(shape, 1e12, FACTS)
     many = duration.numbers(dataclasses.replace(shape, chips=shape.chips + more), 1e12, FACTS)
+    if shape.measured_tokens_per_s is not None:
+        # Its range grows with what more nodes lose, so that only the middle falls for certain.
+        assert many.steady_hours.mid <= few.steady_hours.mid * (1 + 1e-12)
+        return
     for greater, less in some(zip(ends(few.steady_hours), ends(many.steady_hours), strict=True)):
         assert less <= greater * (1 + 1e-12)
 
