@@ -189,7 +189,7 @@ class Estimator:
             accelerator=facts.accelerator,
             misfit=_misfit(fitting, hours.mid),
             tight=fitting.note,
-            counted_chips=self._counted(at_work, fitting.shape, facts),
+            counted_chips=self._describe_counted_chips(at_work, fitting.shape, facts),
             failures_per_h=lost.failures_per_h,
             node_failures_per_h=lost.node_failures_per_h,
             failure_restart_h=self._restart_h,
@@ -218,7 +218,9 @@ class Estimator:
         chip = replace(shape.accelerator, peak_bf16_tflops=peak)
         return replace(shape, accelerator=chip, chips=together * chips, chips_per_node=chips)
 
-    def _counted(self, at_work: TrainingShape | None, paid: TrainingShape, facts: InstanceType) -> str | None:
+    def _describe_counted_chips(
+        self, at_work: TrainingShape | None, paid: TrainingShape, facts: InstanceType
+    ) -> str | None:
         """The chips that the estimate counts, and whether the job fits their memory; "" if the user's runs count.
 
         None if the estimate counts all chips.

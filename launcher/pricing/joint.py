@@ -429,7 +429,7 @@ class RandomPrice(NamedTuple):
         mid, scale, floor, ceiling = self
         log, erfc, root_of_two = math.log, math.erfc, ROOT_OF_TWO
 
-        def expected(total: float) -> float:
+        def count_at_most(total: float) -> float:
             count = 0.0
             for hours, other in bills:
                 usd = (total - other) / hours
@@ -444,7 +444,7 @@ class RandomPrice(NamedTuple):
                     count += 0.5 * erfc(-(log(usd / mid) / scale) / root_of_two)
             return count
 
-        return expected
+        return count_at_most
 
 
 def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probability: float) -> float:
@@ -457,10 +457,10 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
     """
     least = min(price.at(0.001) * hours + other for hours, other in bills)
     most = max(price.at(0.999) * hours + other for hours, other in bills)
-    target, expected = probability * len(bills), price.expected_at_most(bills)
+    target, count_at_most = probability * len(bills), price.expected_at_most(bills)
 
     def excess(usd: float) -> float:
-        return expected(usd) / target - 1.0
+        return count_at_most(usd) / target - 1.0
 
     return root(excess, least, most, precision=1e-5)
 

@@ -141,13 +141,13 @@ class TrainingCandidate:
 
     def under(self, hazard: Hazard) -> "TrainingCandidate":
         """The same candidate under another hazard."""
-        return self._charged(self._charge(hazard), hazard)
+        return self._with_charge(self._charge(hazard), hazard)
 
     def _charge(self, hazard: Hazard) -> Charge | None:
         context = self.context
         return charge(self.place, self.work, context.request, hazard, context.now, tail=context.tail(self.place))
 
-    def _charged(self, cost: Charge | None, hazard: Hazard) -> "TrainingCandidate":
+    def _with_charge(self, cost: Charge | None, hazard: Hazard) -> "TrainingCandidate":
         price = self.offer.price
         if cost is not None and isinstance(price, Price):
             cost = cost.at_price(self.random_price(price, cost.hours))
@@ -167,7 +167,7 @@ class TrainingCandidate:
         key = (place.target, place.instance_type, place.nodes, work.hours.mid, work.egress(place), per_h)
         if key not in known:
             known[key] = self._charge(hazard)
-        return self._charged(known[key], hazard)
+        return self._with_charge(known[key], hazard)
 
     @cached_property
     def overrun(self) -> Overrun | None:

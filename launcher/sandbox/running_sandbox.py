@@ -126,17 +126,17 @@ def find(environment: Mapping[str, str], name: str | None = None) -> RunningSand
 
 def all_running(environment: Mapping[str, str]) -> tuple[RunningSandbox, ...]:
     """All running sandboxes of a user, by name."""
-    running = [sandbox for sandbox in _recorded(environment) if sandbox.running]
+    running = [sandbox for sandbox in _read_records(environment) if sandbox.running]
     return tuple(sorted(running, key=lambda sandbox: sandbox.name))
 
 
 def runs_elsewhere(environment: Mapping[str, str], mark: str) -> bool:
     """Whether a sandbox runs that no record here names: it was started with another HOME or XDG_CACHE_HOME."""
-    recorded = any(sandbox.mark == mark for sandbox in _recorded(environment))
+    recorded = any(sandbox.mark == mark for sandbox in _read_records(environment))
     return not recorded and bool(processes.marked_processes(MARK, mark))
 
 
-def _recorded(environment: Mapping[str, str]) -> Iterator[RunningSandbox]:
+def _read_records(environment: Mapping[str, str]) -> Iterator[RunningSandbox]:
     records = (_read_record(path) for path in own_folder(environment).glob("sandbox*.json"))
     return (record for record in records if record is not None)
 
