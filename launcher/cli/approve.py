@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import completion, options, output
+from launcher.cli import completion, options, output, places
+from launcher.cli.option_values import dollars
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.approval import Action
 
@@ -34,7 +35,7 @@ def approve(
     *,
     max_usd: Annotated[
         Decimal | None,
-        typer.Option("--max-usd", parser=options.dollars, metavar="X", help="The most that 1 run in 10 may cost."),
+        typer.Option("--max-usd", parser=dollars, metavar="X", help="The most that 1 run in 10 may cost."),
     ] = None,
     lasts: Annotated[str, typer.Option("--for", metavar="TIME", help="How long the approval holds: 30m, 2h.")] = "2h",
     action: Annotated[Action, typer.Option("--action", help="What is approved.")] = Action.LAUNCH,
@@ -101,7 +102,7 @@ def _removal(name: str, max_usd: Decimal | None, lasts: timedelta, *, region: st
 
     if max_usd is not None:
         raise UnreadableInputError("--max-usd is for a launch or a deployment: a removal costs nothing", hint="drop it")
-    named = options.plan_name(name)
+    named = places.plan_name(name)
     return removal_approval(named, region=region, sandbox=sandbox, now=options.now(), lasts=lasts)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("attach")(options.with_place(attach))
+    app.command("attach")(places.with_place(attach))
 
 
 def attach(run: options.RunName) -> None:
@@ -24,7 +24,7 @@ def attach(run: options.RunName) -> None:
     from launcher.workflow.run.status import run_state, with_running_job
     from launcher.workflow.run.status_logs import follow_logs
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     folder = with_running_job(name, Path.cwd(), os.environ, output.say)
     filtered = TerminalText() if sys.stdout.isatty() else None
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.cli.confirm import confirm
 from launcher.records.submission import SANDBOX
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("cancel")(options.with_place(cancel))
+    app.command("cancel")(places.with_place(cancel))
 
 
 def cancel(
@@ -30,7 +30,7 @@ def cancel(
     from launcher.workflow.run.cancel import cancel_run
     from launcher.workflow.run.status import with_running_job
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     folder = with_running_job(name, Path.cwd(), os.environ, output.say)
     confirm(f"cancel the job of {name}", yes=yes)
     cancellation = cancel_run(name, folder, os.environ, output.talking())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.agent.manifest_tree import entries_for
-from launcher.cli import completion, options, output
+from launcher.cli import completion, options, output, places
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.units import number_of
@@ -196,10 +196,10 @@ def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
     if source.startswith("s3://"):
         if not _BUCKET.fullmatch(source[5:].partition("/")[0]):
             raise UnreadableInputError(f"no bucket can have this name: {source}", hint="s3://bucket/prefix")
-        return store_at(source, region or options.region_of(os.environ), options.environment(sandbox=sandbox))
+        return store_at(source, region or places.region_of(os.environ), places.environment(sandbox=sandbox))
     folder = with_job(source, Path.cwd(), output.say)
     uri, known = place_of(folder)
-    environment = options.environment(sandbox=True) if sandbox else environment_of_run(folder, os.environ)
+    environment = places.environment(sandbox=True) if sandbox else environment_of_run(folder, os.environ)
     return store_at(uri, region or known, environment)
 
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import completion, options, output
+from launcher.cli import completion, options, output, places
+from launcher.cli.option_values import region_name
 from launcher.model.errors import UnreadableInputError
 
 
@@ -29,7 +30,7 @@ def cost(
         str | None,
         typer.Option(
             "--region",
-            parser=options.region_name,
+            parser=region_name,
             metavar="REGION",
             help="List only this region.",
             autocompletion=completion.regions,
@@ -50,15 +51,15 @@ def cost(
 
     now = options.now()
     catalog = load(overlay=options.price_cache(), today=now.date())
-    options.use_store(store, region, sandbox=sandbox)
+    places.use_store(store, region, sandbox=sandbox)
     if what is None:
         if store is not None:
             raise UnreadableInputError("--store finds the runs of a name", hint="slipway cost NAME --store S3_URI")
-        environment, cluster = options.environment(sandbox=sandbox), None
+        environment, cluster = places.environment(sandbox=sandbox), None
     else:
         from launcher.workflow.deploy.down import subject
 
-        environment = options.environment_of(options.plan_name(what, region), sandbox=sandbox, region=region)
+        environment = places.environment_of(places.plan_name(what, region), sandbox=sandbox, region=region)
         named = subject(what, region, Path.cwd(), environment)
         cluster, region = named.cluster, named.region
     costs = survey(Sessions(environment), catalog, now, only=region, cluster=cluster, sandbox=MARK in environment)

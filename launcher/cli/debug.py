@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("debug")(options.with_place(debug))
+    app.command("debug")(places.with_place(debug))
 
 
 def debug(
@@ -36,7 +36,7 @@ def debug(
     from launcher.workflow.run.debug_bundle import collect, write
     from launcher.workflow.run.status import run_state
 
-    name, now = options.plan_name(run), options.now()
+    name, now = places.plan_name(run), options.now()
     folder = with_job(name, Path.cwd(), output.say)
     documents = {
         "status.json": lambda: json_module.dumps(status.document(run_state(name, folder, os.environ)), indent=2),

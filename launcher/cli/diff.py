@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
+from launcher.cli.option_values import Form, day, dollars
 from launcher.model.errors import OverBudgetError
 
 Old = Annotated[
@@ -49,11 +50,11 @@ def diff(
     new: New = None,
     *,
     json: options.Json = False,
-    form: options.Format = options.Form.TABLE,
+    form: options.Format = Form.TABLE,
     policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="A file with a cost policy.")] = None,
     max_increase_usd: Annotated[
         Decimal | None,
-        typer.Option("--max-increase-usd", parser=options.dollars, metavar="X", help="Exit 3 above this increase."),
+        typer.Option("--max-increase-usd", parser=dollars, metavar="X", help="Exit 3 above this increase."),
     ] = None,
     max_increase_percent: Annotated[
         float | None,
@@ -63,7 +64,7 @@ def diff(
     prices_as_of: options.PricesAsOf = None,
     old_prices_as_of: Annotated[
         date | None,
-        typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Price OLD as of this day."),
+        typer.Option("--old-prices-as-of", parser=day, metavar="DATE", help="Price OLD as of this day."),
     ] = None,
 ) -> None:
     """Show how changed plans change totals, by plan and cost line, and why. Makes no AWS call; spends nothing.
@@ -76,7 +77,7 @@ def diff(
     from launcher.workflow.quote.options import PriceOptions
 
     price_options = PriceOptions(cache=options.price_cache(), region=region, prices_as_of=prices_as_of)
-    with output.comment_of_failure(diff_page.MARK, wanted=form is options.Form.GITHUB_COMMENT and not json):
+    with output.comment_of_failure(diff_page.MARK, wanted=form is Form.GITHUB_COMMENT and not json):
         limits = policy_of(policy, max_increase_usd, max_increase_percent)
         difference = story.diff(
             old,
@@ -90,7 +91,7 @@ def diff(
     refusal = limits.refusal(difference)
     if json:
         output.document(diff_page.document(difference, refusal))
-    elif form is options.Form.GITHUB_COMMENT:
+    elif form is Form.GITHUB_COMMENT:
         output.result(diff_page.comment(difference, refusal), keep=diff_page.NO_LINK)
     else:
         output.page(diff_page.page(difference, refusal, output.terminal_width()))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from launcher.answers.doctor import document, page
-from launcher.cli import completion, options, output
+from launcher.cli import completion, options, output, places
 from launcher.model.errors import UnreadableInputError
 
 REFUSED = 5
@@ -39,7 +39,7 @@ def doctor(
     from launcher.workflow.doctor.diagnosis import diagnose, subject_of
     from launcher.workflow.quote.price import pick, price
 
-    now, environment = options.now(), options.environment(sandbox=sandbox)
+    now, environment = options.now(), places.environment(sandbox=sandbox)
     plan, rate, catalog = None, None, load(overlay=options.price_cache(), today=now.date())
     if file is not None:
         # The candidate that a launch would take: in the sandbox prices of any age are allowed.

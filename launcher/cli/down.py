@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.answers import down as answer
-from launcher.cli import completion, options, output
+from launcher.cli import completion, options, output, places
 from launcher.cli.confirm import confirm, confirm_by_name, refuse_without_terminal
+from launcher.cli.option_values import region_name
 from launcher.model.errors import UnreadableInputError
 from launcher.model.plan import Plan
 from launcher.model.removal import Removal
@@ -22,7 +23,7 @@ RemovedRegion = Annotated[
     str | None,
     typer.Option(
         "--region",
-        parser=options.region_name,
+        parser=region_name,
         metavar="REGION",
         help="The region, if neither the plan file nor a run names one.",
         autocompletion=completion.regions,
@@ -66,13 +67,13 @@ def down(
     from launcher.workflow.deploy.down import subject
     from launcher.workflow.run.existing_down import joined_plan
 
-    options.use_store(store, region, sandbox=sandbox)
+    places.use_store(store, region, sandbox=sandbox)
     if approval is not None:
         # A file could name another region or cluster than the person meant.
-        what = options.plan_name(what, region)
+        what = places.plan_name(what, region)
         region = _use_up(approval, what, region, sandbox=sandbox, checkpoints=checkpoints, dry_run=dry_run)
         yes = True
-    environment = options.environment_of(options.plan_name(what, region), sandbox=sandbox, region=region)
+    environment = places.environment_of(places.plan_name(what, region), sandbox=sandbox, region=region)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
     joined = joined_plan(what, Path.cwd(), catalog)
     if joined is not None:

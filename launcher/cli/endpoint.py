@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import completion, options, output
+from launcher.cli import completion, options, output, places
+from launcher.cli.option_values import region_name
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.records.run_folder import latest
 
@@ -17,7 +18,7 @@ Where = Annotated[
     str | None,
     typer.Option(
         "--region",
-        parser=options.region_name,
+        parser=region_name,
         metavar="REGION",
         help="The endpoint's region. Default: the region of the newest run.",
         autocompletion=completion.regions,
@@ -145,7 +146,7 @@ def token(
 def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
     from launcher.aws.session import Session
 
-    environment = options.environment_of(name, sandbox=sandbox, region=region)
+    environment = places.environment_of(name, sandbox=sandbox, region=region)
     if region is None:
         try:
             region = str(latest(name, Path.cwd()).read_json("plan.json")["target"]["region"])

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
+from launcher.cli.option_values import Form, dollars, region_name
 
 StackRegion = Annotated[
     str | None,
     typer.Option(
         "--region",
-        parser=options.region_name,
+        parser=region_name,
         metavar="REGION",
         help="The region of stacks that name none.",
         autocompletion=completion.regions,
@@ -42,7 +43,7 @@ def estimate(
         Decimal | None,
         typer.Option(
             "--max-usd-per-hour",
-            parser=options.dollars,
+            parser=dollars,
             metavar="X",
             help="Exit 3 above this rate with all groups at their maximum, 4 if accelerators have no price.",
         ),
@@ -55,7 +56,7 @@ def estimate(
     explained: Annotated[
         bool, typer.Option("--explain", help="Show every line, with source and date of its price.")
     ] = False,
-    form: options.Format = options.Form.TABLE,
+    form: options.Format = Form.TABLE,
     prices_as_of: options.PricesAsOf = None,
 ) -> None:
     """Price the accelerators, storage and network of any CloudFormation app (cdk.out) per hour and month.
@@ -70,13 +71,13 @@ def estimate(
     values = dict(map(_parameter, parameters or ()))
     now = options.now()
     catalog = load(prices_as_of=prices_as_of, overlay=options.price_cache(), today=now.date())
-    with output.comment_of_failure(answer.MARK, wanted=form is options.Form.GITHUB_COMMENT and not json):
+    with output.comment_of_failure(answer.MARK, wanted=form is Form.GITHUB_COMMENT and not json):
         found = estimate_path(path, catalog, now, region=region, parameters=values)
     refused = refusal_of(found, max_usd_per_hour)
     reason = refused.message if refused is not None else None
     if json:
         output.document(answer.document(found, max_usd_per_hour, reason))
-    elif form is options.Form.GITHUB_COMMENT:
+    elif form is Form.GITHUB_COMMENT:
         output.result(answer.comment(found, reason), keep=NO_LINK)
     else:
         output.page(answer.page(found, reason, output.terminal_width(), explained=explained))

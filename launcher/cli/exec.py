@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.records.submission import with_job
 
 
@@ -27,7 +27,7 @@ def execute(
     """
     from launcher.workflow.run.on_nodes import choose_node, nodes_of
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
         code = nodes.run(choose_node(nodes, node), command)
     raise typer.Exit(code)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
+from launcher.cli.option_values import day
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Grouping, Ledger
 from launcher.model.report import RunStatus
@@ -18,14 +19,14 @@ from launcher.model.units import number_of
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("ledger")(options.with_place(ledger))
+    app.command("ledger")(places.with_place(ledger))
 
 
 def ledger(
     *,
     since: Annotated[
         date | None,
-        typer.Option("--since", parser=options.day, metavar="DATE", help="Only runs that began on this day or later."),
+        typer.Option("--since", parser=day, metavar="DATE", help="Only runs that began on this day or later."),
     ] = None,
     by: Annotated[Grouping | None, typer.Option("--by", help="Group the totals.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every run, not only the newest.")] = False,
@@ -81,7 +82,7 @@ def ledger(
 def _read_ledger() -> Ledger:
     from launcher.workflow.history.ledger import merge_ledgers
 
-    stores = options.fetched_stores()
+    stores = places.fetched_stores()
     if stores is not None:
         return merge_ledgers({uri: _ledger_in(root, copied=True) for uri, root in stores.items()})
     local_ledger = _ledger_in(Path.cwd())

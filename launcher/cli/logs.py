@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.cli.terminal_text import TerminalText
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import goes_on
@@ -17,7 +17,7 @@ from launcher.records.submission import with_job
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("logs")(options.with_place(logs))
+    app.command("logs")(places.with_place(logs))
 
 
 def logs(
@@ -29,7 +29,7 @@ def logs(
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the output until the job ends.")] = False,
 ) -> None:
     """Print the logs of a plan's newest run, attempt by attempt."""
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     folder = with_job(name, Path.cwd(), output.say)
     if (folder.path / "submission.json").is_file() or (follow and goes_on(folder)):
         from launcher.cli.console import StepPrinter

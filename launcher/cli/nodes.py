@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.cli.confirm import confirm, refuse_without_terminal
 from launcher.model.cluster_nodes import NodeAction
 from launcher.model.errors import UnreadableInputError
@@ -14,7 +14,7 @@ from launcher.model.errors import UnreadableInputError
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("nodes")(options.with_place(nodes))
+    app.command("nodes")(places.with_place(nodes))
 
 
 def nodes(
@@ -44,7 +44,7 @@ def nodes(
     from launcher.records.submission import with_job
     from launcher.workflow.run.cluster_nodes import list_nodes
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     if action is None:
         from launcher.answers import nodes as answer
 

@@ -1,12 +1,11 @@
-"""The arguments and flags that commands share."""
+"""The arguments and flags that commands share, and what follows from them."""
 
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from enum import StrEnum
+from decimal import Decimal
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -14,53 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 
 from launcher.cli import completion
-from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.model.names import nearest_name
+from launcher.cli.option_values import Form, cost_form, day, dollars, region_name
+from launcher.model.errors import UnreadableInputError
 from launcher.records.cache_folder import cache_folder
 
 if TYPE_CHECKING:
-    from launcher.workflow.history.run_index import Place
     from launcher.workflow.quote.options import PriceOptions
-
-
-def calendar_day(text: str) -> date:
-    """A day from the command line, past or to come."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError as problem:
-        raise typer.BadParameter(f"expected a date such as 2026-07-20, got {text!r}") from problem
-
-
-def day(text: str) -> date:
-    """A day from the command line that has been."""
-    parsed = calendar_day(text)
-    today = datetime.now(UTC).date()
-    if parsed > today:
-        raise typer.BadParameter(f"expected a past date: {parsed} is after today, {today}")
-    return parsed
-
-
-def dollars(text: str) -> Decimal:
-    """Dollars from the command line."""
-    try:
-        amount = Decimal(text)
-    except InvalidOperation as problem:
-        raise typer.BadParameter(f"expected dollars such as 120 or 18.50, got {text!r}") from problem
-    if not amount.is_finite() or amount < 0:
-        raise typer.BadParameter(f"expected 0 dollars or more, got {text!r}")
-    return amount
-
-
-def region_name(text: str) -> str:
-    """A region from the command line: one of the catalog, or another that AWS has."""
-    known = completion.regions("")
-    if text in known:
-        return text
-    from launcher.aws.regions import region_names
-
-    if text in region_names():
-        return text
-    raise typer.BadParameter(f"no region {text!r}; {nearest_name(text, known) or 'expected a code such as us-east-1'}")
 
 
 RunName = Annotated[
@@ -139,28 +97,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change,
 AttachSandbox = Annotated[
     bool, typer.Option("--sandbox", help="Use the running sandbox (slipway sandbox start) instead of AWS.")
 ]
-InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS on this computer.")]
-
-
-class Form(StrEnum):
-    """How a cost for a pull request is printed."""
-
-    TABLE = "table"
-    GITHUB_COMMENT = "github-comment"
-
-
-def _form(text: str) -> Form:
-    try:
-        return Form(text)
-    except ValueError as problem:
-        raise typer.BadParameter(f"{text!r} is not allowed; choose from {', '.join(Form)}") from problem
-
-
-Format = Annotated[
-    Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="The output format.")
+Store = Annotated[
+    str | None,
+    typer.Option("--store", metavar="S3_URI", help="Find a run of any computer, in this store (s3://BUCKET)."),
 ]
-
-
+InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS on this computer.")]
+Format = Annotated[
+    Form, typer.Option("--format", parser=cost_form, metavar="table|github-comment", help="The output format.")
+]
 Command = TypeVar("Command", bound=Callable[..., None])
 SETTINGS: ContextVar[tuple[str, ...]] = ContextVar("settings", default=())
 """The settings of this command over its plan file, each KEY=VALUE."""
@@ -201,7 +145,7 @@ def _with_options(command: Command, offered: Mapping[str, Any]) -> Command:
         SETTINGS.set(settings(**chosen))
         command(**arguments)
 
-    return _declare_options(run, command, offered, flags=("spot",))
+    return declare_options(run, command, offered, flags=("spot",))
 
 
 def settings(
@@ -225,48 +169,7 @@ def settings(
     return (*(set_values or ()), *short, *(f"run.env.{variable}" for variable in variables or ()))
 
 
-Store = Annotated[
-    str | None,
-    typer.Option("--store", metavar="S3_URI", help="Find a run of any computer, in this store (s3://BUCKET)."),
-]
-PLACE: ContextVar[Any] = ContextVar("place", default=None)
-"""The place of this command's run (workflow.history.run_index.Place) with its sandbox flag; None: this computer."""
-PLACE_OPTIONS: Mapping[str, Any] = {
-    "place_region": Annotated[
-        str | None,
-        typer.Option(
-            "--region",
-            parser=region_name,
-            metavar="REGION",
-            help="Find a run of any computer, by the Slipway stacks of this region.",
-            autocompletion=completion.regions,
-        ),
-    ],
-    "place_store": Store,
-    "place_sandbox": AttachSandbox,
-}
-"""The options that `with_place` adds, by the names of their parameters."""
-
-
-def with_place(command: Command) -> Command:
-    """The command with --region and --store, by which `plan_name` finds the runs of other computers."""
-
-    @wraps(command)
-    def run(**arguments: Any) -> None:
-        region, store, sandbox = (arguments.pop(name, None) for name in PLACE_OPTIONS)
-        PLACE.set((region, store, bool(sandbox)) if region or store else None)
-        command(**arguments)
-
-    return _declare_options(run, command, PLACE_OPTIONS, flags=("place_sandbox",))
-
-
-def use_store(store: str | None, region: str | None, *, sandbox: bool) -> None:
-    """Let `plan_name` find the runs of a store, for a command with a --region of its own; nothing without --store."""
-    if store is not None:
-        PLACE.set((region, store, sandbox))
-
-
-def _declare_options(run: Any, command: Command, offered: Mapping[str, Any], flags: Sequence[str]) -> Command:
+def declare_options(run: Any, command: Command, offered: Mapping[str, Any], flags: Sequence[str]) -> Command:
     """The function with the options of a command and those offered, as typer reads them."""
     signature = inspect.signature(command)
     extra = [
@@ -279,91 +182,6 @@ def _declare_options(run: Any, command: Command, offered: Mapping[str, Any], fla
     run.__signature__ = signature.replace(parameters=[*named, *extra])
     run.__annotations__ = {**command.__annotations__, **offered}
     return cast("Command", run)
-
-
-def fetched_runs(name: str) -> Path | None:
-    """The folder of a plan's runs that --region or --store found on other computers; None without these options."""
-    if PLACE.get() is None:
-        return None
-    from launcher.cli import output
-    from launcher.records.run_folder import FETCHED
-    from launcher.workflow.history.run_index import fetch
-
-    root = fetch(name, *_index(), output.say)
-    FETCHED.set(root)
-    return root
-
-
-def fetched_stores() -> Mapping[str, Path] | None:
-    """The folders of all runs that --region or --store found, by their store; None without these options."""
-    if PLACE.get() is None:
-        return None
-    from launcher.workflow.history.run_index import fetch_all
-
-    return fetch_all(*_index())
-
-
-def _index() -> "tuple[Place, dict[str, str]]":
-    """Where --region or --store look, and the environment of the calls."""
-    from launcher.workflow.history.run_index import Place
-
-    region, store, sandbox = PLACE.get() or (None, None, False)
-    return Place(region=region, store=store), environment(sandbox=sandbox)
-
-
-def environment(*, sandbox: bool) -> dict[str, str]:
-    """The environment of a command's AWS calls: this process's, or that of the running sandbox.
-
-    Raises:
-        ImpossibleError: no sandbox runs.
-    """
-    if not sandbox:
-        return dict(os.environ)
-    from launcher.emulation import find_sandbox
-
-    running = find_sandbox(os.environ, region_of(os.environ))
-    if running is None:
-        from launcher.emulation import all_running, used_in
-
-        names = [sandbox.name for sandbox in all_running(os.environ)]
-        hint = "; ".join(
-            ["slipway sandbox start", *(f"slipway sandbox start --name {name} uses {name}" for name in names)]
-        )
-        raise ImpossibleError(f"no sandbox is running for this folder ({used_in(Path.cwd())})", hint=hint)
-    return running.process_environment(os.environ)
-
-
-def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str, str]:
-    """The environment of a command about a plan's newest run: the account's or the sandbox's.
-
-    Args:
-        name: the plan's name.
-        sandbox: whether --sandbox was given: use the running sandbox, whatever the newest run used.
-        region: the value of --region: without --sandbox, use the account in this region, whatever the newest run used.
-
-    Raises:
-        ImpossibleError: no sandbox is running.
-    """
-    if sandbox or region is not None:
-        return environment(sandbox=sandbox)
-    from launcher.submit.jobs import SchedulerEndedError
-    from launcher.workflow.cluster.reach import SandboxOutOfReachError, environment_of_newest
-
-    try:
-        return dict(environment_of_newest(name, Path.cwd(), os.environ))
-    except SandboxOutOfReachError as problem:
-        raise ImpossibleError(problem.message, hint=problem.hint) from problem
-    except SchedulerEndedError as problem:
-        hint = (
-            f"slipway report {name} shows what the run left; slipway sandbox start begins one that stays after a"
-            " launch; --region uses your account instead"
-        )
-        raise ImpossibleError(problem.message, hint=hint) from problem
-
-
-def region_of(environment: Mapping[str, str]) -> str:
-    """The region that an environment names, us-east-1 without."""
-    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 def price_cache() -> Path:
@@ -381,41 +199,6 @@ def price_options(**chosen: Any) -> "PriceOptions":
 def now() -> datetime:
     """The moment of this command, UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)
-
-
-def plan_name(text: str, region: str | None = None) -> str:
-    """The name of a plan that was named, or whose file was.
-
-    Args:
-        text: a name or a file.
-        region: the region whose stacks the command reads by the name: it needs no run, so none is found.
-
-    Raises:
-        UnreadableInputError: it is a file that cannot be read as a plan.
-    """
-    from launcher import plan_file
-    from launcher.cli import output
-
-    name = plan_file.load(Path(text)).name if plan_file.is_path(text) else text
-    output.SUBJECT.set(name)
-    if fetched_runs(name) is None and region is None:
-        _say_where(name)
-    return name
-
-
-def _say_where(name: str) -> None:
-    """Say which folder a run is of, if it is not of this one."""
-    from launcher.cli import output
-    from launcher.records.recent_runs import FOUND, state_folder
-    from launcher.records.run_folder import home_of
-
-    here = Path.cwd()
-    home = home_of(name, here)
-    if home.is_relative_to((state_folder(os.environ) / FOUND).resolve()):
-        newer = f"slipway status {name} --region REGION looks for a newer one"
-        output.say(f"  {name}: the run that --region or --store found last; {newer}")
-    elif home != here:
-        output.say(f"  {name} was launched in {home}")
 
 
 def page_path(html: Path | None, name: str, kind: str, *, show: bool) -> Path | None:

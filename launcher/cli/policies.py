@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.cli import completion, options, output
+from launcher.cli.option_values import region_name
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.kinds import S3_FORM, s3_fix
 
@@ -42,7 +43,7 @@ BootstrapRegion = Annotated[
     str,
     typer.Option(
         "--region",
-        parser=options.region_name,
+        parser=region_name,
         metavar="REGION",
         help="The region of the CDK bootstrap.",
         autocompletion=completion.regions,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
+from launcher.cli.option_values import calendar_day, region_name
 from launcher.model.errors import UnreadableInputError
 
 Type = Annotated[
@@ -24,7 +25,7 @@ Place = Annotated[
     str | None,
     typer.Option(
         "--region",
-        parser=options.region_name,
+        parser=region_name,
         metavar="REGION",
         help="Only this region.",
         autocompletion=completion.regions,
@@ -45,7 +46,7 @@ ReadRegions = Annotated[
     list[str] | None,
     typer.Option(
         "--region",
-        parser=options.region_name,
+        parser=region_name,
         metavar="REGION",
         help="Read only this region; repeatable.",
         autocompletion=completion.regions,
@@ -96,9 +97,9 @@ def show(
 
 def diff(
     before: Annotated[
-        date, typer.Argument(parser=options.calendar_day, metavar="BEFORE", help="A day, for example 2025-04-01.")
+        date, typer.Argument(parser=calendar_day, metavar="BEFORE", help="A day, for example 2025-04-01.")
     ],
-    after: Annotated[date, typer.Argument(parser=options.calendar_day, metavar="AFTER", help="A later day.")],
+    after: Annotated[date, typer.Argument(parser=calendar_day, metavar="AFTER", help="A later day.")],
     *,
     instance_type: Type = None,
     region: Place = None,

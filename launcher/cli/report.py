@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.model.bill import Upfront
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import KILLED, read_command
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("report")(options.with_place(report))
+    app.command("report")(places.with_place(report))
 
 
 def report(
@@ -46,7 +46,7 @@ def report(
 
     if not billed and (export is not None or upfront is not Upfront.PAID):
         raise UnreadableInputError("--export and --upfront need --billed", hint="add --billed")
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     folder = with_report(name, Path.cwd())
     command = read_command(folder)
     if command is not None and not (folder.path / "report.json").is_file():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from launcher.answers.table import Column, render
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
 
@@ -116,7 +116,7 @@ def status(*, json: options.Json = False) -> None:
 def _inside(recorded: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
     from launcher.emulation import attach
 
-    sandbox = attach(recorded, options.region_of(os.environ))
+    sandbox = attach(recorded, places.region_of(os.environ))
     stacks = [dict(stack) for stack in sandbox.stacks()]
     clusters = [
         {
@@ -204,7 +204,7 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     from launcher import emulation
 
     recorded = emulation.find(os.environ)
-    jobs = () if recorded is None else emulation.attach(recorded, options.region_of(os.environ)).running_jobs()
+    jobs = () if recorded is None else emulation.attach(recorded, places.region_of(os.environ)).running_jobs()
     if recorded is not None and jobs:
         shown = ", ".join(jobs[:_SHOWN_JOBS]) + (f" and {len(jobs) - _SHOWN_JOBS} more" if jobs[_SHOWN_JOBS:] else "")
         confirm(f"end {_title(recorded.name)} with its running jobs ({shown})", yes=yes)

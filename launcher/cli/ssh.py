@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.records.submission import with_job
 
 
@@ -28,7 +28,7 @@ def ssh(
     """
     from launcher.workflow.run.on_nodes import choose_node, nodes_of
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
         place = choose_node(nodes, node if node is not None else by_option)
         others = f", node {nodes.names.index(place)} of 0 to {len(nodes.names) - 1}" if len(nodes.names) > 1 else ""

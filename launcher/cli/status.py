@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.model.errors import UnreadableInputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ POLL_S = 15.0
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("status")(options.with_place(status))
+    app.command("status")(places.with_place(status))
 
 
 def status(
@@ -40,7 +40,7 @@ def status(
     from launcher.answers import status as answer
     from launcher.workflow.run.status import run_state, with_running_job
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     state = run_state(name, with_running_job(name, Path.cwd(), os.environ, output.say), os.environ, output.say)
     if watch:
         state = _watch_job(name, state)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.model.units import number_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CLEAR = "\x1b[H\x1b[J"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("top")(options.with_place(top))
+    app.command("top")(places.with_place(top))
 
 
 def top(
@@ -44,7 +44,7 @@ def top(
     from launcher.workflow.run.status import GOING_ON, with_running_job
     from launcher.workflow.run.top import look
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     folder = with_running_job(name, Path.cwd(), os.environ, output.say)
 
     def look_again() -> "JobNow":

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options, output
+from launcher.cli import options, output, places
 from launcher.model.errors import UnreadableInputError
 from launcher.records.submission import with_job
 
@@ -34,7 +34,7 @@ def tunnel(
     """Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Listens on localhost only."""
     from launcher.workflow.run.on_nodes import TENSORBOARD_PORT, choose_node, nodes_of, tensorboard_folder
 
-    name = options.plan_name(run)
+    name = places.plan_name(run)
     with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
         place = choose_node(nodes, node)
         if port is None:

@@ -45,7 +45,7 @@ def test_mistyped_region_is_refused_before_any_call(slipway, words):
 
 @pytest.mark.parametrize("region", ["cn-north-1", "ap-southeast-6", "us-gov-west-1"])
 def test_region_of_aws_outside_the_catalog_is_no_typing_error(region):
-    from launcher.cli.options import region_name
+    from launcher.cli.option_values import region_name
 
     assert region_name(region) == region
 
