@@ -26,6 +26,12 @@ _MAY_RUN = (RunStatus.RUNNING.value, RunStatus.CANCELLED.value, JobState.PENDING
 """States of a run that may have a running attempt: a cancelled one may save until its grace time is over."""
 
 
+_TAIL_ENDS = {INSTANCES: "the idle tail", TRAINING_JOBS: "the warm pool"}
+"""What ends the nodes' time after the job where no guard measures how long they have been idle."""
+_WITHOUT_SCHEDULER = {INSTANCES: "plain instances", TRAINING_JOBS: "instances of SageMaker"}
+"""What runs a job by its own API, in place of a scheduler."""
+
+
 def attempt_columns(status: str) -> Sequence[Column[Attempt]]:
     """Columns of an attempt, as text and as HTML, after its start; `status` is that of its run."""
     # Nobody records the end of an attempt that ends with the sandbox of its launch.
@@ -42,12 +48,6 @@ def attempt_columns(status: str) -> Sequence[Column[Attempt]]:
         Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
         Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
     )
-
-
-_TAIL_ENDS = {INSTANCES: "the idle tail", TRAINING_JOBS: "the warm pool"}
-"""What ends the nodes' time after the job where no guard measures how long they have been idle."""
-_WITHOUT_SCHEDULER = {INSTANCES: "plain instances", TRAINING_JOBS: "instances of SageMaker"}
-"""What runs a job by its own API, in place of a scheduler."""
 
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:

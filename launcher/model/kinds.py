@@ -11,6 +11,8 @@ from typing import Any
 
 from launcher.model.record import record
 
+S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
+
 
 @record
 class Kind:
@@ -62,7 +64,6 @@ def s3_fix(text: str) -> str:
     return "a bucket has 3 to 63 of a-z, 0-9, . and -, such as s3://my-bucket/prefix: aws s3 ls lists yours"
 
 
-S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
 S3_URI = Text(pattern=S3_FORM, form="s3://bucket/prefix", fix=s3_fix)
 
 

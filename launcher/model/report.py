@@ -14,6 +14,9 @@ from launcher.model.job import BillableTime
 from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import NO_RATES, PLACES, RunCost, RunRates, run_cost
 
+NO_SCHEDULER = "none"
+"""The scheduler of an endpoint, in reports."""
+
 
 def instances_text(types: Sequence[str], zones: Sequence[str]) -> str:
     """Instances in words, by their types and zones; empty without any.
@@ -25,10 +28,6 @@ def instances_text(types: Sequence[str], zones: Sequence[str]) -> str:
     """
     counts = Counter(" ".join(pair) for pair in zip_longest(types, zones, fillvalue=""))
     return ", ".join(f"{count} × {text}" if count > 1 else text for text, count in counts.items()).strip()
-
-
-NO_SCHEDULER = "none"
-"""The scheduler of an endpoint, in reports."""
 
 
 class RunStatus(StrEnum):
