@@ -14,6 +14,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import Price
 from launcher.model.units import number_of
 from launcher.planning.checks import NOT_OFFERED
+from launcher.planning.optimizers import LEANER_CODE
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
@@ -196,11 +197,12 @@ def _notes(priced: Priced) -> tuple[list[str], list[str]]:
         refusals += wasted
     if len(priced.candidates) <= 1:
         return refusals, [*notes, *_range(priced)]
+    notes += [f"{finding.message}." for finding in priced.findings if finding.code == LEANER_CODE]
     if wasted:
         # A command that wastes chips needs the room.
         return refusals, [*notes, *_range(priced), *_port(priced)]
     unlimited = priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None
-    return refusals, [*_range(priced), *_port(priced), *([STOP] if unlimited else [])]
+    return refusals, [*notes, *_range(priced), *_port(priced), *([STOP] if unlimited else [])]
 
 
 def _refusals(priced: Priced) -> Iterator[str]:
@@ -269,7 +271,7 @@ def _last(priced: Priced, width: int, shown: int, refused: Sequence[int], *, cal
     `refused` has the rank of the cheapest refused row, if one is cheaper than all that can be launched.
     """
     grave = _grave(priced)
-    others = [finding for finding in priced.findings if finding not in grave]
+    others = [finding for finding in priced.findings if finding not in grave and finding.code != LEANER_CODE]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
     said = [text for text in (more_rows(priced, shown), counted, price_dates(priced.candidates)) if text]
     lines = fold(f"  {' '.join(said)}", width)

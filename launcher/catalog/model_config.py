@@ -53,6 +53,9 @@ _OTHER_WIDTH = re.compile(
 """Fields that say by their name how wide an expert is, whatever an architecture calls them."""
 TIED = ("gemma", "cohere")
 """Architectures whose input and output embeddings are one matrix unless the file says otherwise."""
+INPUT_LEFT_OUT = {"gpt_oss"}
+"""Architectures whose published active parameters have no input embedding (gpt-oss model card, arXiv:2508.10925,
+table 1). Those of Mixtral, Qwen3, DeepSeek-V3 and Llama 4 have it, and the rows of the training estimate count so."""
 _FORMATS = {"fp8": "fp8", "fbgemm-fp8": "fp8", "modelopt fp8": "fp8", "mxfp4": "mxfp4"}
 _PACKED = ("gptq", "gptq-marlin", "awq", "awq-marlin", "auto-round", "auto-awq")
 """Methods that store whole numbers of `bits`, with a scale for each group."""
@@ -255,6 +258,8 @@ class _Counter:
         embeddings = self.vocab * self.hidden * (1 if tied else 2)
         total = embeddings + sum(attention) + sum(whole for whole, _ in mlps)
         active = embeddings + sum(attention) + sum(part for _, part in mlps)
+        if self.type in INPUT_LEFT_OUT and not tied:
+            active -= self.vocab * self.hidden
         full = kinds.count("full")
         windows = [kind for kind in kinds if kind == "window"]
         return ModelSpec(

@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Protocol
 
-from launcher.model.enums import Egress, NatMode, PurchaseOption, TargetKind
+from launcher.model.enums import Egress, NatMode, Optimizer, PurchaseOption, TargetKind
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Range
 from launcher.model.plan import Place
@@ -61,6 +61,8 @@ class Work:
     # What the estimate assumes so that it fits the memory of the chips: a leaner recipe, or more than the usual
     # share of the memory.
     tight: str | None = None
+    # The leaner optimizer that this takes, where the plan leaves the optimizer open: it changes what the job computes.
+    leaner_optimizer: Optimizer | None = None
     # The chips that the hours count, where the job's command leaves others idle; "" if the user's own runs count.
     counted_chips: str | None = None
     # Failures other than spot, and the part that nodes cause. Each costs `failure_restart_h` and the work since the

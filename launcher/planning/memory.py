@@ -82,10 +82,11 @@ class Fitting(NamedTuple):
 
 
 def fitting(shape: TrainingShape, *, recompute_open: bool) -> Fitting:
-    """The first way in which a job fits: as planned, with a recipe that the plan leaves open, or with the last memory.
+    """The first way in which a job fits: as planned, by recomputation, with the last memory, with another optimizer.
 
     A fine-tuning may recompute its activations and keep its optimizer states in fewer bytes; a pretraining keeps the
-    optimizer of the plan. The estimate itself is uncertain by about the share that it keeps free.
+    optimizer of the plan. The estimate itself is uncertain by about the share that it keeps free, so that a job within
+    this share keeps its optimizer.
 
     Args:
         shape: the job.
@@ -95,14 +96,15 @@ def fitting(shape: TrainingShape, *, recompute_open: bool) -> Fitting:
     if planned.fits:
         return Fitting(shape, None, fits=True)
     needed = f"needs {planned.per_chip_gib:.0f} GiB on each chip as planned, {planned.limit_gib:.0f} are free"
-    for leaner, words in _leaner(shape, recompute_open=recompute_open):
-        fit = fits(leaner)
-        if fit.fits:
-            return Fitting(leaner, f"{needed}; with {words} it needs {fit.per_chip_gib:.0f}", fits=True)
+    ways = ((leaner, words, fits(leaner)) for leaner, words in _leaner(shape, recompute_open=recompute_open))
+    leaner, words, fit = next((way for way in ways if way[2].fits), (shape, "", planned))
+    instead = f"; with {words} it needs {fit.per_chip_gib:.0f}" if words else ""
+    if leaner.optimizer is shape.optimizer and words:
+        return Fitting(leaner, f"{needed}{instead}", fits=True)
     if planned.per_chip_gib <= shape.accelerator.memory_gib:
-        note = f"{needed}: it fits only if it uses the {RESERVE:.0%} that are kept for the runtime"
-        return Fitting(shape, note, fits=True)
-    return Fitting(shape, None, fits=False)
+        reserve = f"it fits only if it uses the {RESERVE:.0%} that are kept for the runtime"
+        return Fitting(shape, f"{needed}: {reserve}{instead}", fits=True)
+    return Fitting(leaner, f"{needed}{instead}" if words else None, fits=bool(words))
 
 
 def _leaner(shape: TrainingShape, *, recompute_open: bool) -> Iterator[tuple[TrainingShape, str]]:

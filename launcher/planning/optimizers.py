@@ -19,6 +19,10 @@ TIGHT = "memory-tight"
 """The code of the warning that a job fits only with a leaner recipe than planned."""
 
 
+LEANER_CODE = "cheaper-with-leaner-optimizer"
+"""The code of the note that a cheaper candidate fits only with another optimizer than the default."""
+
+
 class Recipe(NamedTuple):
     """Bytes of optimizer states for each trained parameter, and the source of the figure."""
 

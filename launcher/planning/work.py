@@ -189,6 +189,7 @@ class Estimator:
             accelerator=facts.accelerator,
             misfit=_misfit(fitting, hours.mid),
             tight=fitting.note,
+            leaner_optimizer=None if fitting.shape.optimizer is train.optimizer else fitting.shape.optimizer,
             counted_chips=self._describe_counted_chips(at_work, fitting.shape, facts),
             failures_per_h=lost.failures_per_h,
             node_failures_per_h=lost.node_failures_per_h,

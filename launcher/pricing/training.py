@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, partial
 
+from launcher.model.candidate_group import CandidateGroup
 from launcher.model.finding import Finding, info, warning
 from launcher.model.money import cents
 from launcher.model.plan import Place
@@ -14,10 +15,10 @@ from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import lack
-from launcher.planning.optimizers import TIGHT
+from launcher.planning.optimizers import LEANER_CODE, TIGHT
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
-from launcher.pricing.candidate import cheapest_fixed
+from launcher.pricing.candidate import cheapest_fixed, order
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.narrowing import narrowing, range_causes
@@ -32,6 +33,7 @@ from launcher.pricing.training_candidate import (
     chosen_before,
     training_candidate,
 )
+from launcher.targets.registry import billed_name
 
 
 @record(slots=False)
@@ -178,7 +180,7 @@ def price_training(
 
     `picked` is the beginning of a digest: its candidate is among them, whether or not it is the best of its kind.
     """
-    found = tuple(_candidates(resolution, context, everything=everything))
+    found, leaner = _by_optimizer(resolution, context, everything=everything)
     if picked and not everything and not any(_is(picked, candidate) for candidate in found):
         found = (*found, *_picked_candidates(picked, resolution, context))
     candidates = rank_candidates(found, standing_of)
@@ -186,7 +188,7 @@ def price_training(
         path=path,
         context=context,
         candidates=candidates,
-        findings=(*resolution.findings, *_narrows(candidates[:1], resolution)),
+        findings=(*resolution.findings, *_narrows(candidates[:1], resolution), *_with_leaner(candidates, leaner)),
         considered=max(resolution.considered, len(candidates)),
         resolution=resolution,
     )
@@ -225,6 +227,42 @@ def _at(place: Place, cost: Charge | None, *, resolution: Resolution, context: P
     work = _work(place, resolution)
     against = place_findings(context.request, place, context.catalog)
     return candidate_charged(place, work, context, cost, against)
+
+
+def _by_optimizer(
+    resolution: Resolution, context: PricingContext, *, everything: bool
+) -> tuple[tuple[TrainingCandidate, ...], tuple[TrainingCandidate, ...]]:
+    """The candidates that run with the optimizer of the plan, and the best of those that need another one.
+
+    A trainer with the default optimizer would run out of memory on these, so they are candidates only if the gate
+    allows none of the others.
+    """
+    planned: list[CandidateGroup] = []
+    leaner: list[CandidateGroup] = []
+    for group in resolution.groups:
+        works = {nodes: resolution.estimator.work(group.instance_type, nodes) for nodes in group.node_counts}
+        counts = tuple(nodes for nodes, work in works.items() if work.leaner_optimizer is None)
+        (planned if counts else leaner).append(group._replace(node_counts=counts or group.node_counts))
+    if not leaner:
+        return tuple(_candidates(resolution, context, everything=everything)), ()
+    found = tuple(_candidates(replace(resolution, groups=tuple(planned)), context, everything=everything))
+    if not any(standing_of(candidate) is Standing.ALLOWED for candidate in found):
+        return tuple(_candidates(resolution, context, everything=everything)), ()
+    others = replace(resolution, groups=tuple(leaner))
+    return found, tuple(_candidates(others, context, everything=False))
+
+
+def _with_leaner(candidates: Sequence[TrainingCandidate], leaner: Iterable[TrainingCandidate]) -> Iterator[Finding]:
+    """A note of the cheapest candidate that a leaner optimizer would allow, if it costs less than the first one."""
+    allowed = (candidate for candidate in leaner if standing_of(candidate) is Standing.ALLOWED)
+    cheapest = min(allowed, key=order, default=None)
+    if cheapest is None or cheapest.usd is None or not candidates or cheapest.usd >= (candidates[0].usd or 0):
+        return
+    place, optimizer = cheapest.place, cheapest.work.leaner_optimizer
+    nodes = f"{place.nodes} × {billed_name(place)} {place.option.value.replace('-', ' ')}"
+    message = f"{nodes} at ${cents(cheapest.usd)} fits only with optimizer {optimizer}"
+    hint = f"if the trainer uses it, say workload.train.optimizer: {optimizer}"
+    yield info(LEANER_CODE, "workload.train.optimizer", message, hint)
 
 
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:

@@ -100,6 +100,58 @@ def test_parameters_of_architecture_are_counted(document, params, active, attend
     assert dimensions.attention_layers == attending
 
 
+QWEN3_30B = {
+    "model_type": "qwen3_moe",
+    "num_hidden_layers": 48,
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151936,
+}
+QWEN3_235B = QWEN3_30B | {
+    "num_hidden_layers": 94,
+    "hidden_size": 4096,
+    "moe_intermediate_size": 1536,
+    "num_attention_heads": 64,
+}
+GPT_OSS_20B = {
+    "model_type": "gpt_oss",
+    "num_hidden_layers": 24,
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "vocab_size": 201088,
+}
+GPT_OSS_120B = GPT_OSS_20B | {"num_hidden_layers": 36, "num_local_experts": 128}
+
+
+@pytest.mark.parametrize(
+    "name, document",
+    [
+        ("gpt-oss-20b", GPT_OSS_20B),
+        ("gpt-oss-120b", GPT_OSS_120B),
+        ("qwen3-30b-a3b", QWEN3_30B),
+        ("qwen3-235b-a22b", QWEN3_235B),
+        ("deepseek-v3", DEEPSEEK_V3),
+    ],
+)
+def test_active_parameters_of_config_are_the_published_ones(name, document):
+    """Publishers differ: the active parameters of gpt-oss leave out the input embedding, those of the others do not."""
+    published = load().find_model(name)
+    counted = dimensions_of(document)
+    assert counted.params_b == pytest.approx(published.params_b, rel=0.005)
+    assert counted.active_params_b == pytest.approx(published.active_params_b, rel=0.02)
+
+
 HY3 = LLAMA | {
     "model_type": "hy_v3",
     "num_hidden_layers": 80,

@@ -152,6 +152,33 @@ def test_node_count_fitting_as_planned_preferred_to_leaner_recipe():
     assert not [finding for row in rows for finding in row.findings if finding.code == "memory-tight"]
 
 
+SMALL = {"model": "llama-3.1-8b", "method": "full", "hours": None, "tokens_b": 0.02}
+SMALL_JOB = {
+    "workload": {"train": SMALL},
+    "target": {"instance_type": "any", "nodes": "any", "region": "us-west-2", "kind": "any"},
+    "purchase": {"option": "on-demand"},
+}
+
+
+def test_plan_without_optimizer_leads_with_row_that_runs_as_planned_and_names_cheaper_one():
+    """A trainer with the default optimizer runs out of memory on the cheaper row, after its start-up was paid."""
+    priced = price_over(SMALL_JOB)
+    assert not [quote for quote in priced.quotes if "memory-tight" in {finding.code for finding in quote.findings}]
+    (note,) = [finding for finding in priced.findings if finding.code == "cheaper-with-leaner-optimizer"]
+    named = price_over({**SMALL_JOB, "workload": {"train": {**SMALL, "optimizer": "adamw-bf16"}}})
+    place, usd = named.candidates[0].place, named.candidates[0].usd
+    assert place.instance_type in note.message
+    assert f"${usd:,.2f} fits only with optimizer adamw-bf16" in note.message
+    assert usd < priced.candidates[0].usd
+    assert note.message in " ".join(" ".join(plan_screen.page(priced, 80)).split())
+
+
+def test_row_that_needs_another_optimizer_is_kept_where_nothing_else_fits():
+    priced = price_over(PLAN)
+    assert [candidate.place.instance_type for candidate in priced.candidates] == ["g6e.xlarge"]
+    assert not [finding for finding in priced.findings if finding.code == "cheaper-with-leaner-optimizer"]
+
+
 @pytest.mark.parametrize(
     "changes, leaner",
     [
