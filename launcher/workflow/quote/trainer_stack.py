@@ -21,10 +21,22 @@ INTERPRETERS = ("accelerate", "bash", "deepspeed", "neuron_parallel_compile", "p
 """Programs that run their first argument with such a suffix."""
 STACKS: tuple[tuple[Stack, frozenset[str]], ...] = (
     (Stack.FRAMEWORK, frozenset({"unsloth"})),
-    (Stack.TUNED, frozenset({"megatron", "nemo", "nemo_run"})),
+    (Stack.TUNED, frozenset({"megatron", "nemo", "nemo_automodel", "nemo_run"})),
     (
         Stack.HUGGINGFACE,
-        frozenset({"accelerate", "axolotl", "llamafactory", "peft", "swift", "transformers.Trainer", "trl"}),
+        frozenset(
+            [
+                "accelerate",
+                "axolotl",
+                "instructlab",
+                "llamafactory",
+                "peft",
+                "swift",
+                "training_hub",
+                "transformers.Trainer",
+                "trl",
+            ]
+        ),
     ),
     (
         Stack.FRAMEWORK,
@@ -40,12 +52,18 @@ STACKS: tuple[tuple[Stack, frozenset[str]], ...] = (
                 "torch.distributed.fsdp",
                 "torchtitan",
                 "torchtune",
+                "xtuner",
             ]
         ),
     ),
 )
 """Packages that identify a stack, the first match wins: unsloth's fused kernels are no Hugging Face trainer's."""
-PROGRAMS = {"llamafactory-cli": "llamafactory", "tune": "torchtune"}
+PROGRAMS = {
+    "automodel": "nemo_automodel",
+    "ilab": "instructlab",
+    "llamafactory-cli": "llamafactory",
+    "tune": "torchtune",
+}
 """Programs with another name than their package."""
 BEFORE_A_PROGRAM = frozenset({"env", "exec", "nohup", "srun", "time", "uv", "run"})
 """Words of a command line that precede its program."""

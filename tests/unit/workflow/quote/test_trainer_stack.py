@@ -1,9 +1,13 @@
+import csv
 import json
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+import launcher
+from benchmarks.training_rows import read_rows
 from launcher.model.document import document
 from launcher.model.enums import Stack
 from launcher.workflow.quote.options import PriceOptions
@@ -11,6 +15,7 @@ from launcher.workflow.quote.price import price
 from launcher.workflow.quote.trainer_stack import MAX_BYTES, with_trainer
 from tests.plans import request_of
 
+DATA = Path(launcher.__file__).parent / "catalog" / "data" / "training"
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 PLAN = """
 slipway: 1
@@ -58,6 +63,8 @@ def test_irregular_trainer_file_is_ignored(tmp_path, make, name):
         (["bash", "run.sh"], {"run.sh": "set -e\nexec axolotl train a.yaml"}, Stack.HUGGINGFACE),
         ("accelerate launch \\\n  train.py && true", {"train.py": ""}, Stack.HUGGINGFACE),
         (["python", "train.py"], {"train.py": "import unsloth, trl"}, Stack.FRAMEWORK),
+        (["automodel", "finetune", "llm", "-c", "a.yaml"], {}, Stack.TUNED),
+        (["ilab", "model", "train"], {}, Stack.HUGGINGFACE),
         (["torchrun", "-m", "torchtitan.train"], {}, Stack.FRAMEWORK),
         (["python", "t.py"], {"t.py": "from torch.distributed.fsdp import fully_shard"}, Stack.FRAMEWORK),
         (["python", "train.py"], {"train.py": "from megatron.core import parallel_state"}, Stack.TUNED),
@@ -91,3 +98,30 @@ def test_key_narrowing_range_is_named(tmp_path):
     assert finding_paths({"train.py": "import peft"}) == [
         "workload.train.stack"
     ]  # what it was told from, and no question
+
+
+@pytest.mark.parametrize(
+    "framework, package",
+    [
+        ("NeMo AutoModel", "nemo_automodel.recipes.llm.train_ft"),
+        ("Megatron-Bridge", "megatron.bridge"),
+        ("MS-SWIFT", "swift.llm"),
+        ("Axolotl", "axolotl.cli.train"),
+        ("SFTTrainer", "trl"),
+        ("training_hub", "training_hub"),
+        ("torchtitan", "torchtitan.train"),
+        ("LitGPT", "litgpt"),
+        ("torchtune", "torchtune"),
+        ("XTuner", "xtuner"),
+    ],
+)
+def test_trainer_has_the_stack_of_its_published_rows(tmp_path, framework, package):
+    """With another one, a user of the trainer gets the figures of another class of jobs."""
+    with (DATA / "later_runs.csv").open(encoding="utf-8") as later, (DATA / "judged_runs.csv").open() as judged:
+        fields = [row for file in (later, judged) for row in csv.DictReader(file) if framework in row["framework"]]
+    names = {row["id"] for row in fields}
+    rows = [row for name in ("later_runs.csv", "judged_runs.csv") for row in read_rows(DATA / name)]
+    stacks = {row.shape.stack for row in rows if row.id in names}
+    priced_plan = priced(tmp_path, ["python", "train.py"], {"train.py": f"import {package}"}, "lora")
+    train = document(priced_plan.quote(1).plan.request)["workload"]["train"]
+    assert stacks == {Stack(train["stack"])}
