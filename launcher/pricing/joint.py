@@ -28,8 +28,8 @@ ANCHORS = tuple((index + 0.5) / 9 for index in range(9))
 """Percentiles between which the points of `Lossy` lie on straight lines, in logarithms."""
 FINE = 10
 """The same for a job whose hours are certain but for its losses."""
-RATES = 11
-"""Points of the rate of failures, and of that of interruptions, for such a job."""
+RATES, ONE_RATE = 11, 45
+"""Points of the rate of failures, and of that of interruptions, for such a job; more if only one of them is random."""
 MINOR, MINOR_START = 0.25, 0.5
 """Losses, and start-up hours, whose standard deviation is at most this share of that of the hours by speed alone are
 taken by their mean and variance."""
@@ -308,6 +308,8 @@ def wall_hours(job: JobHours) -> Outcomes:
     if speed == (0.0, 0.0):
         for weight, part in _losses_by_rate(job):
             points += _atom(running, weight * part.none)
+            # No loss is smaller than the least one: nothing lies between it and none.
+            points.append((running + part.least, 0.0))
             points += [(running + lost, weight * (1.0 - part.none) / FINE) for lost in _lost_hours(part, FINE)]
         return Points(points, mean)
     return Lossy(running, speed, losses, mean)
@@ -315,16 +317,20 @@ def wall_hours(job: JobHours) -> Outcomes:
 
 def _losses_by_rate(job: JobHours) -> Iterator[tuple[float, Losses]]:
     """The losses at equally likely rates of failures and of interruptions, with their probability."""
-    of_failures = _rates(job.failure_rate if job.failures.mean else Spread())
-    of_interruptions = _rates(job.interruption_rate if job.interruptions.mean else Spread())
+    rates = (
+        job.failure_rate if job.failures.mean else Spread(),
+        job.interruption_rate if job.interruptions.mean else Spread(),
+    )
+    count = RATES if all(max(rate) for rate in rates) else ONE_RATE
+    of_failures, of_interruptions = (_rates(rate, count) for rate in rates)
     weight = 1.0 / (len(of_failures) * len(of_interruptions))
     for one in of_failures:
         for two in of_interruptions:
             yield weight, together(job.failures.times(one), job.interruptions.times(two))
 
 
-def _rates(rate: Spread) -> list[float]:
-    return [1.0] if rate == (0.0, 0.0) else [rate.at(z) for z in normal_points(RATES)]
+def _rates(rate: Spread, count: int) -> list[float]:
+    return [1.0] if rate == (0.0, 0.0) else [rate.at(z) for z in normal_points(count)]
 
 
 def _atom(value: float, weight: float) -> list[tuple[float, float]]:
@@ -376,7 +382,8 @@ def add_start(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
         # With a start-up added, the losses' own shape no longer matters.
         hours = Smooth(hours.at(MIDDLE), spread_of(*(hours.at(chance) for chance in (LOW, MIDDLE, HIGH))), hours.mean)
     if isinstance(hours, Smooth):
-        least = min(hours.spread) / Z_OF_THE_ENDS * hours.mid
+        # The spread around the low end, of which the start-up is the largest part.
+        least = min(hours.spread) / Z_OF_THE_ENDS * hours.at(LOW)
         if variance <= (MINOR_START * least) ** 2:
             # The hours' own spread, in hours, is the same over the longer whole.
             mid = hours.mid + mean_h
