@@ -155,7 +155,8 @@ def _few_sources(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumpt
     """The reason of a range that few sources make wide."""
     sources = utilisation.few_sources(shape, facts)
     if sources is not None:
-        source = "few: the range is as wide as the spread between them"
+        wide = "as wide as the spread between them" if sources > 1 else "as wide as that of a class with more of them"
+        source = f"few: the range is at least {wide}"
         yield Assumption(name="published sources of this kind of job", value=str(sources), unit="", source=source)
 
 

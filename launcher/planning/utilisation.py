@@ -297,7 +297,7 @@ def log_scale(shape: TrainingShape, facts: TrainingFacts, *, later: bool = True)
     classes = spread_classes(shape)
     scale = max(
         math.hypot(_class_scale(name, shape, facts), _later_scale(name, facts) if later else 0.0)
-        for name in every_class(shape)
+        for name in _wider_classes(shape)
     )
     counted = chip_traits(shape.accelerator, facts).rows
     rows = min(counted.get(name, 0) for name in classes) + OTHER_CLASS_ROW * sum(counted.values())
@@ -325,7 +325,7 @@ def assumes_exchange(shape: TrainingShape) -> bool:
 
 
 def every_class(shape: TrainingShape) -> tuple[str, ...]:
-    """The classes whose scale counts: those of `spread_classes`, and that of dense models fine-tuned in full.
+    """The classes of the fit: those of `spread_classes`, and that of dense models fine-tuned in full.
 
     The chips' rows of pretraining also count for fine-tuning, so it is no class of the rows.
     """
@@ -334,10 +334,15 @@ def every_class(shape: TrainingShape) -> tuple[str, ...]:
     return (*classes, "finetuning") if dense else classes
 
 
+def _wider_classes(shape: TrainingShape) -> tuple[str, ...]:
+    """The classes whose scale counts: adapters on quantized weights, with few rows, are also adapters."""
+    classes = every_class(shape)
+    return (*classes, "adapters") if "quantised" in classes else classes
+
+
 def few_sources(shape: TrainingShape, facts: TrainingFacts) -> int | None:
-    """The number of published sources of the class that sets the range, if they are few; else None."""
-    name = max(every_class(shape), key=lambda of_jobs: _class_scale(of_jobs, shape, facts))
-    sources = facts.spreads[name].sources
+    """The number of published sources of the job's class that has the fewest, if they are few; else None."""
+    sources = min(facts.spreads[name].sources for name in every_class(shape))
     return sources if sources < FEW_SOURCES else None
 
 

@@ -207,6 +207,22 @@ def test_few_sources_of_method_widen_range(method, few):
         assert utilisation.log_scale(shape, FACTS) >= FACTS.spreads["quantised"].scale
 
 
+@pytest.mark.parametrize("stack", list(Stack))
+def test_range_of_qlora_is_at_least_that_of_lora(stack):
+    """QLoRA has fewer rows and sources than LoRA, of which it is a kind."""
+    lora, qlora = (
+        job_shape(params_b=8.0, chips=8, method=method, stack=stack, micro_batch=1)
+        for method in (Method.LORA, Method.QLORA)
+    )
+    assert utilisation.log_scale(qlora, FACTS) >= utilisation.log_scale(lora, FACTS)
+
+
+def test_adapters_on_neuron_name_the_few_sources_of_neuron():
+    chip, _ = HARDWARE["Trainium2"]
+    shape = job_shape(params_b=8.0, chips=16, method=Method.LORA, stack=Stack.FRAMEWORK, accelerator=chip)
+    assert utilisation.few_sources(shape, FACTS) == FACTS.spreads["neuron"].sources
+
+
 def test_sources_found_after_fit_widen_range_of_their_class():
     trainer = job_shape(params_b=8.0, chips=8, method=Method.LORA, stack=Stack.HUGGINGFACE)
     fitted_scale = utilisation.log_scale(trainer, FACTS, later=False)
