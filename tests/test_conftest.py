@@ -53,12 +53,12 @@ class TestSkips:
         result.assert_outcomes(passed=1, failed=1, xfailed=1)
         result.stdout.fnmatch_lines(["*no line of tests/allowed_skips.txt allows it: no such thing here"])
 
-    @pytest.mark.parametrize("pattern", ["no such thing*", "*::test_skips"])
-    def test_listed_skip_passes_in_ci_and_is_shown(self, project, monkeypatch, pattern):
+    @pytest.mark.parametrize("pattern, workers", [("no such thing*", "2"), ("*::test_skips", "0")])
+    def test_listed_skip_passes_in_ci_and_is_shown(self, project, monkeypatch, pattern, workers):
         monkeypatch.setenv("CI", "true")
         (project.path / "allowed_skips.txt").write_text(f"{pattern}  # the reason\n")
         project.makepyfile(SKIPS)
-        result = project.runpytest_subprocess("-rs", "-n", "2")
+        result = project.runpytest_subprocess("-rs", "-n", workers)
         assert result.ret == pytest.ExitCode.OK
         result.assert_outcomes(passed=1, skipped=1, xfailed=1)
         result.stdout.fnmatch_lines(["SKIPPED*no such thing here"])
