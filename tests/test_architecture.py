@@ -88,18 +88,20 @@ class Facts(NamedTuple):
 
     `imports`: dotted names; `from a import b` is both a and a.b. `members`: line and text of every `owner.member`, the
     owner by its last name: "datetime.now", "os.environ". `functions`: name and length in lines of every function,
-    decorators and docstring left out. `calls`: line and name of every call by a plain name.
+    decorators and docstring left out. `calls`: line and name of every call by a plain name. `plurals`: lines of texts
+    with an ending `s` that depends on a number other than 1.
     """
 
     imports: list[str]
     members: list[tuple[int, str]]
     functions: list[tuple[str, int]]
     calls: list[tuple[int, str]]
+    plurals: list[int]
 
 
 @cache
 def facts(path: Path) -> Facts:
-    facts_found = Facts([], [], [], [])
+    facts_found = Facts([], [], [], [], [])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
             facts_found.imports.extend(alias.name for alias in node.names)
@@ -118,6 +120,10 @@ def facts(path: Path) -> Facts:
             facts_found.functions.append((node.name, node.end_lineno - node.lineno + 1 - docstring))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             facts_found.calls.append((node.lineno, node.func.id))
+        elif isinstance(node, ast.IfExp) and isinstance(node.test, ast.Compare):
+            endings = [part.value for part in (node.body, node.orelse) if isinstance(part, ast.Constant)]
+            if endings == (["", "s"] if isinstance(node.test.ops[0], ast.Eq) else ["s", ""]):
+                facts_found.plurals.append(node.lineno)
     return facts_found
 
 
@@ -358,19 +364,4 @@ def test_no_module_of_infra_or_the_launcher_imports_slipway_aws():
 
 def test_no_message_makes_a_plural_by_hand():
     """`number_of` writes a number with its noun: an ending of its own in each message forgets the singular."""
-    assert [place for source in python_files("launcher", "infra") for place in _plurals(source)] == []
-
-
-def python_files(*folders):
-    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-
-
-def _plurals(path):
-    """Places of a text with an ending `s` that depends on a number other than 1."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.IfExp) or not isinstance(node.test, ast.Compare):
-            continue
-        endings = [part.value for part in (node.body, node.orelse) if isinstance(part, ast.Constant)]
-        one = isinstance(node.test.ops[0], ast.Eq)
-        if endings == (["", "s"] if one else ["s", ""]) and path.name != "units.py":
-            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+    assert [f"{name(path)}:{line}" for path in SOURCES if path.name != "units.py" for line in facts(path).plurals] == []
