@@ -132,9 +132,12 @@ class Graph:
         for name in self._by_name["conftest.py"]:
             fixtures = Fixtures((self._root / name).read_text(encoding="utf-8"))
             below = f"{PurePosixPath(name).parent}/"
+            reads: dict[ast.AST, set[str]] = {}
             for test in [test for test in self._words if test.startswith(below) and test != name]:
                 for node in fixtures.used_by(self._words[test]):
-                    for read in self._reads_of(node, name):
+                    if node not in reads:
+                        reads[node] = set(self._reads_of(ast.walk(node), name))
+                    for read in reads[node]:
                         self._readers[read].add(test)
 
     def _reads(self, name: str) -> Iterator[str]:
@@ -146,14 +149,14 @@ class Graph:
             self._words[name] = set(WORD.findall(text))
         if PurePosixPath(name).name == "conftest.py":
             return
-        tree = ast.parse(text)
+        nodes = list(ast.walk(ast.parse(text)))
         if name.startswith("tests/"):
-            yield from self._commands(tree)
-        yield from self._reads_of(tree, name)
+            yield from self._commands(nodes)
+        yield from self._reads_of(nodes, name)
 
-    def _reads_of(self, tree: ast.AST, name: str) -> Iterator[str]:
-        """What a part of the file `name` imports or names."""
-        for node in ast.walk(tree):
+    def _reads_of(self, nodes: Iterable[ast.AST], name: str) -> Iterator[str]:
+        """What nodes of the file `name` import or name."""
+        for node in nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield from self._module(alias.name)
@@ -198,9 +201,9 @@ class Graph:
                 folder = prefix.replace(".", "/")
                 yield from (name for name in self.files if name.startswith(folder) and name.endswith(".py"))
 
-    def _commands(self, tree: ast.AST) -> Iterator[str]:
+    def _commands(self, nodes: Iterable[ast.AST]) -> Iterator[str]:
         """The modules of the commands that a test names, alone or as the first word of a command line."""
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
                 word = node.value.split()[0] if node.value.split() else ""
                 yield from {f"launcher/cli/{word.replace('-', '_')}.py"} & self.files
