@@ -3,8 +3,7 @@
 Uses the same keys and rows as `offers`, which returns the price with its source for the few remaining places.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
@@ -45,8 +44,9 @@ class RateBook:
             offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
             for location, term, rate, old in self._rates(group, place, keys):
                 offers.setdefault((term, old), []).append((rate, location))
+            names = [(region, zone or "") for region, zone in group.locations]
             for rates in offers.values():
-                rates.sort()
+                rates.sort(key=lambda offer: (offer[0], names[offer[1]]))
             self._offers[known] = offers
         return self._offers[known]
 
@@ -111,19 +111,6 @@ class RateBook:
         """The distribution of a spot price while a job runs for some hours, undiscounted."""
         sure = any(name in self._overrides for name in override_names(place)) if self._overrides else False
         return random_price(place, rate, self.forecasts.get(ec2_key(place)), hours, sure=sure)
-
-    def nearest_ceiling(self, group: CandidateGroup, offers: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
-        """Of the rates of each age the one with the price nearest to its ceiling, which moves the median least."""
-        nearest: dict[tuple[int, float] | None, tuple[float, tuple[float, int]]] = {}
-        for offer in offers:
-            region, zone = group.locations[offer[1]]
-            forecast = self.forecasts.get(Key(SPOT, group.instance_type, region, zone or ""))
-            age = None if forecast is None else (forecast.days, forecast.alike)
-            middle = 0.0 if forecast is None else forecast.middle
-            room = math.inf if forecast is None or forecast.most is None or not middle else forecast.most / middle
-            if age not in nearest or room < nearest[age][0]:
-                nearest[age] = (room, offer)
-        return [offer for _, offer in nearest.values()]
 
     def _is_offer(self, row: Row, instance_type: str, region: str) -> bool:
         market = self.selector.market(row, instance_type, region)
