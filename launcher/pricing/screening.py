@@ -40,14 +40,6 @@ class _Offers(NamedTuple):
     moved: float
 
 
-class _Size(NamedTuple):
-    """One number of nodes of a type; the least that it costs on any of its offers comes first."""
-
-    usd: float
-    nodes: int
-    offers: list[_Offers]
-
-
 class _Lead(NamedTuple):
     """The offers of one group, term and number of nodes; the smallest comes first.
 
@@ -234,16 +226,16 @@ class _Screen:
         Each number of nodes, then each target and term in it, then each place comes in the order of its own lower
         bound, and ends what is left of its kind once that exceeds the best total.
         """
-        for size in sorted(self._sizes(offers, late=late)):
-            if size.usd > best.limit_usd:
+        for least_usd, nodes in sorted(self._sizes(offers, late=late)):
+            if least_usd > best.limit_usd:
                 return
-            for lead in sorted(self._leads(size)):
+            for lead in sorted(self._leads(offers, nodes)):
                 if lead.usd > best.limit_usd:
                     break
                 yield from self._rows(lead, best, late=late)
 
-    def _sizes(self, offers: list[_Offers], *, late: bool) -> Iterator[_Size]:
-        """The numbers of nodes with the least dollars of their compute: without any interruption and start-up."""
+    def _sizes(self, offers: list[_Offers], *, late: bool) -> Iterator[tuple[float, int]]:
+        """The least dollars of the compute, without any interruption and start-up, of each number of nodes."""
         if not offers:
             return
         groups = [self.groups[one.group] for one in offers]
@@ -267,35 +259,35 @@ class _Screen:
                     )
                 usd = min(usd, rate * least_h)
             least_usd = 0.0 if option in PREPAID else usd * nodes * self._discounted - ROUNDED_USD
-            yield _Size(least_usd, nodes, offers)
+            yield least_usd, nodes
 
-    def _leads(self, size: _Size) -> Iterator[_Lead]:
+    def _leads(self, offers: list[_Offers], nodes: int) -> Iterator[_Lead]:
         """The offers in one number of nodes; none where no offering is long enough.
 
         On spot the charge takes longest and depends on the region: no place has fewer hours than the job without any
         interruption, at a random price that shortens them as much as any can.
         """
-        for number, term, rates, moved in size.offers:
+        for number, term, rates, moved in offers:
             group = self.groups[number]
-            if size.nodes not in group.node_counts:
+            if nodes not in group.node_counts:
                 continue
-            place, work = group.place(0, size.nodes, term), self._estimator.work(group.instance_type, size.nodes)
+            place, work = group.place(0, nodes, term), self._estimator.work(group.instance_type, nodes)
             if group.option is PurchaseOption.SPOT:
                 known = None
                 used_h = least_hours(place, work, self._context.request, self._context.tail(place))
                 instance_h, job = (
-                    used_h * size.nodes,
+                    used_h * nodes,
                     JobSize(work.hours.mid / (1 + work.failure_overhead) * LOWEST_SHARE, None),
                 )
             else:
-                known = self.charge(group, rates[0][1], size.nodes, term)
+                known = self.charge(group, rates[0][1], nodes, term)
                 if known is None:
                     continue
                 instance_h, job = known.instance_hours, _job_size(work, known)
             costs = self._context.bill.least_costs(place, work, self._lowest)
             others = moved + (-ROUNDED_USD if costs is None else costs.min_usd(job))
             instance_h *= self._discounted
-            yield _Lead(rates[0][0] * instance_h + others, number, term, size.nodes, instance_h, others, rates, known)
+            yield _Lead(rates[0][0] * instance_h + others, number, term, nodes, instance_h, others, rates, known)
 
     def _rows(self, lead: _Lead, best: "_Best[AnyCandidate]", *, late: bool) -> Iterator[_Row]:
         """The places of a lead that are late, or that are not."""
