@@ -43,9 +43,10 @@ LARGEST_GROUP = 64
 class Fit:
     """The memory use of one accelerator, in bytes by part, against its limit.
 
-    `group` is the number of chips that share one sequence. `steps` is the calculation, one line a step.
+    `group` is the number of chips that share one sequence.
     """
 
+    shape: TrainingShape
     weights: float
     gradients: float
     optimizer: float
@@ -56,7 +57,36 @@ class Fit:
     per_chip_gib: float
     limit_gib: float
     fits: bool
-    steps: tuple[str, ...]
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The calculation, one line a step."""
+        shape = self.shape
+        recompute_words = (
+            "2 bytes per layer and one complete layer" if shape.recompute is Recompute.FULL else "34 bytes per layer"
+        )
+        name = (shape.optimizer or DEFAULT).value
+        trained_bytes = GRADIENT_BYTES + recipe(shape.optimizer).state
+        memory_gib = shape.accelerator.memory_gib
+        sequences = "one sequence" if (shape.micro_batch or 1) == 1 else f"{shape.micro_batch} sequences"
+        return (
+            f"weights: {_weights(shape) / 1e9:.4g} GB over {shape.chips} chips = {self.weights / GIB:.2f} GiB",
+            (
+                f"gradients and {name}: {shape.trained_params / 1e9:.4g} billion x {trained_bytes:g} bytes"
+                f" over {shape.chips} chips"
+                f" = {(self.gradients + self.optimizer) / GIB:.2f} GiB"
+            ),
+            f"two layers gathered in bf16 by a group of {self.group} sharing a sequence: {self.gathered / GIB:.2f} GiB",
+            (
+                f"activations of {sequences} of {shape.sequence_length}, {recompute_words}:"
+                f" {self.activations / GIB:.2f} GiB"
+            ),
+            f"logits: {self.logits / GIB:.2f} GiB",
+            (
+                f"together {self.per_chip_gib:.2f} of {self.limit_gib:.2f} GiB"
+                f" ({memory_gib:g} less {RESERVE:.0%} for the runtime)"
+            ),
+        )
 
 
 def fits(shape: TrainingShape) -> Fit:
@@ -207,26 +237,8 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
     gathered, activations, logits = _gathered_bytes(shape, group), _activations(shape, group), _logits(shape, group)
     total = weights + gradients + optimizer + gathered + activations + logits
     limit = _limit_bytes(shape)
-    recompute_words = (
-        "2 bytes per layer and one complete layer" if shape.recompute is Recompute.FULL else "34 bytes per layer"
-    )
-    name = (shape.optimizer or DEFAULT).value
-    trained_bytes = GRADIENT_BYTES + recipe(shape.optimizer).state
-    memory_gib = shape.accelerator.memory_gib
-    sequences = "one sequence" if (shape.micro_batch or 1) == 1 else f"{shape.micro_batch} sequences"
-    steps = (
-        f"weights: {_weights(shape) / 1e9:.4g} GB over {chips} chips = {weights / GIB:.2f} GiB",
-        (
-            f"gradients and {name}: {shape.trained_params / 1e9:.4g} billion x {trained_bytes:g} bytes"
-            f" over {chips} chips"
-            f" = {(gradients + optimizer) / GIB:.2f} GiB"
-        ),
-        f"two layers gathered in bf16 by a group of {group} sharing a sequence: {gathered / GIB:.2f} GiB",
-        f"activations of {sequences} of {shape.sequence_length}, {recompute_words}: {activations / GIB:.2f} GiB",
-        f"logits: {logits / GIB:.2f} GiB",
-        f"together {total / GIB:.2f} of {limit / GIB:.2f} GiB ({memory_gib:g} less {RESERVE:.0%} for the runtime)",
-    )
     return Fit(
+        shape=shape,
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
@@ -237,5 +249,4 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
         per_chip_gib=total / GIB,
         limit_gib=limit / GIB,
         fits=total <= limit,
-        steps=steps,
     )
