@@ -10,7 +10,7 @@ import pytest
 from launcher.sandbox import running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document
-from tests.sandbox.clients import client, slipway
+from tests.sandbox.clients import client
 from tests.waiting import until
 from tests.warm_app import WITHOUT_VALIDATION
 
@@ -43,11 +43,8 @@ class Computer:
 
     def __init__(self, name, folder, environment):
         self.folder = folder
-        own = {"HOME": str(folder / "home"), "XDG_STATE_HOME": str(folder / "state"), "LOGNAME": name}
-        self.environment = {**environment, **own}
-
-    def run(self, *words):
-        return slipway(*words, folder=self.folder, environment=self.environment)
+        self.own = {"HOME": str(folder / "home"), "XDG_STATE_HOME": str(folder / "state"), "LOGNAME": name}
+        self.environment = {**environment, **self.own}
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +52,14 @@ def first(account, tmp_path_factory):
     return Computer("first", tmp_path_factory.mktemp("first"), account[1])
 
 
-@pytest.fixture(scope="module")
-def second(account, tmp_path_factory):
-    return Computer("second", tmp_path_factory.mktemp("second"), account[1])
+@pytest.fixture
+def second(account, tmp_path, monkeypatch):
+    """The computer that this process is for a test."""
+    computer = Computer("second", tmp_path, account[1])
+    for name in (*computer.own, "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, computer.environment[name])
+    monkeypatch.chdir(computer.folder)
+    return computer
 
 
 @pytest.fixture(scope="module")
@@ -89,49 +91,49 @@ def launched(first, warm_program):
         process.wait()
 
 
-def test_each_command_finds_run_by_region_or_store(account, second, launched):
+def test_each_command_finds_run_by_region_or_store(account, second, launched, slipway):
     """In the order of a colleague's day: look, read, cancel, count, remove."""
     sandbox, _ = account
     here = ("--region", REGION, "--sandbox")
-    unknown = second.run("status", "shared-job")
-    assert (unknown.returncode, "--region or --store" in unknown.stderr) == (2, True), unknown.stderr
+    unknown = slipway("status", "shared-job")
+    assert (unknown.code, "--region or --store" in unknown.err) == (2, True), unknown.err
 
-    until(lambda: read_document(second.run("status", "shared-job", "--json", *here).stdout)["status"] == "running")
-    status = second.run("status", "shared-job", *here)
-    assert "launched by first on" in status.stderr
-    assert "rendered files are in" in status.stderr
+    until(lambda: read_document(slipway("status", "shared-job", "--json", *here).out)["status"] == "running")
+    status = slipway("status", "shared-job", *here)
+    assert "launched by first on" in status.err
+    assert "rendered files are in" in status.err
 
     buckets = [bucket["Name"] for bucket in client(sandbox, "s3").list_buckets()["Buckets"]]
     objects = client(sandbox, "s3").list_objects_v2
     (store,) = [name for name in buckets if "jobs/.runs/shared-job" in json.dumps(objects(Bucket=name), default=str)]
     words = ("logs", "shared-job", "--store", f"s3://{store}", "--sandbox")
-    until(lambda: "the trainer speaks" in second.run(*words).stdout)
+    until(lambda: "the trainer speaks" in slipway(*words).out)
 
-    mistyped = second.run("report", "shard-job", *here)
-    assert (mistyped.returncode, "shared-job" in mistyped.stderr) == (2, True)
+    mistyped = slipway("report", "shard-job", *here)
+    assert (mistyped.code, "shared-job" in mistyped.err) == (2, True)
 
-    cancelled = second.run("cancel", "shared-job", "--yes", "--json", *here)
-    assert read_document(cancelled.stdout)["status"] == "cancelled", cancelled.stderr
-    assert second.run("attach", "shared-job", *here).returncode == 0
+    cancelled = slipway("cancel", "shared-job", "--yes", "--json", *here)
+    assert read_document(cancelled.out)["status"] == "cancelled", cancelled.err
+    assert slipway("attach", "shared-job", *here).code == 0
     program = f"import launcher; print(launcher.status('shared-job', store='s3://{store}')['status'])"
     in_account = {**second.environment, **sandbox.process_environment({})}
     called = subprocess.run(
         [sys.executable, "-c", program], cwd=second.folder, env=in_account, capture_output=True, text=True, check=False
     )
     assert called.stdout.strip() == "cancelled", called.stderr
-    report = read_document(second.run("report", "shared-job", "--json", *here).stdout)
+    report = read_document(slipway("report", "shared-job", "--json", *here).out)
     assert (report["status"], report["simulated"]) == ("cancelled", True)
-    ledger = read_document(second.run("ledger", "--json", *here).stdout)
+    ledger = read_document(slipway("ledger", "--json", *here).out)
     assert [(run["name"], run["status"]) for run in ledger["runs"]] == [("shared-job", "cancelled")]
 
     in_store = ("--store", f"s3://{store}", "--sandbox")
     for place in (here, in_store):
-        cost = read_document(second.run("cost", "shared-job", "--json", *place).stdout)
+        cost = read_document(slipway("cost", "shared-job", "--json", *place).out)
         assert any("shared-job" in stack["name"] for stack in cost["stacks"])
-    planned = second.run("down", "shared-job", "--dry-run", "--json", *in_store)
-    assert [stack for stack in read_document(planned.stdout)["stacks"] if "shared-job-training" in str(stack)]
-    down = second.run("down", "shared-job", "--yes", *here)
-    assert down.returncode == 0, down.stderr
+    planned = slipway("down", "shared-job", "--dry-run", "--json", *in_store)
+    assert [stack for stack in read_document(planned.out)["stacks"] if "shared-job-training" in str(stack)]
+    down = slipway("down", "shared-job", "--yes", *here)
+    assert down.code == 0, down.err
     # The store stays, and what it holds of the run is still found.
-    after = second.run("report", "shared-job", "--json", *here)
-    assert read_document(after.stdout)["status"] == "cancelled", after.stderr
+    after = slipway("report", "shared-job", "--json", *here)
+    assert read_document(after.out)["status"] == "cancelled", after.err
