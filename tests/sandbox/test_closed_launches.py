@@ -92,7 +92,7 @@ def lose_first_node(laptop):
     [
         pytest.param("starts", 1, r"job starts-\w+ waits", (), None, marks=pytest.mark.slow),
         ("runs", 2, r"attempt 1 +step \d+ of 300 +saved at step \d+", (), lose_first_node),
-        ("again", 1, "attempt 2 started", ("--interrupt-after", "0.2"), None),
+        pytest.param("again", 1, "attempt 2 started", ("--interrupt-after", "0.2"), None, marks=pytest.mark.slow),
         pytest.param("ends", 1, r"attempt 1 completed", (), None, marks=pytest.mark.slow),
     ],
 )
