@@ -76,7 +76,10 @@ def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
     )
 
 
-def candidates(priced: Priced) -> Iterator[Json]:
-    """The candidates of the same document, each created on request."""
+def candidates(priced: Priced) -> Iterator[str]:
+    """The candidates of the same document as JSON text, each created on request."""
+    # For documents with every row alone.
+    from launcher.records.json_text import json_text
+
     types = priced.catalog.instance_types
-    return (as_json(CandidateObject.of(quoted, rank, types)) for rank, quoted in enumerate(priced.rows, start=1))
+    return (json_text(CandidateObject.of(quoted, rank, types)) for rank, quoted in enumerate(priced.rows, start=1))

@@ -181,23 +181,22 @@ def document(data: Mapping[str, Any]) -> None:
         typer.echo(text)
 
 
-def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def long_document(data: Mapping[str, Any], key: str, rows: Iterable[str]) -> None:
     """Print the result of a command as JSON, with a list of thousands of rows, one a line and each forgotten again.
 
     Args:
         data: the document, with an empty list under `key`.
         key: of the list.
-        rows: its objects.
+        rows: its objects as JSON text.
     """
     place = f'"{key}": []'
     head, _, tail = visible_json(json.dumps(data, indent=2, ensure_ascii=False)).partition(place)
-    encode = json.JSONEncoder(ensure_ascii=False).encode
     WRITTEN.set()
     with _read_by_somebody():
         # Not by typer, which looks for colours in each of them, and JSON has none.
         sys.stdout.write(head + place.removesuffix("]"))
         for number, row in enumerate(rows):
-            sys.stdout.write(("," if number else "") + "\n    " + visible_json(encode(row)))
+            sys.stdout.write(("," if number else "") + "\n    " + visible_json(row))
         sys.stdout.write("\n  ]" + tail + "\n")
 
 

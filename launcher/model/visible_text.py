@@ -55,7 +55,8 @@ def visible_json(text: str) -> str:
     """
     if "##" in text:
         text = _COMMAND_ANYWHERE.sub(r"#\\u0023", text)
-    if text.replace("\n", "").isprintable():
+    # JSON escapes the controls below a blank itself.
+    if (text.isascii() and "\x7f" not in text) or text.replace("\n", "").isprintable():
         return text
     return "".join(
         json.dumps(character)[1:-1] if character != "\n" and unicodedata.category(character) in _UNSEEN else character

@@ -12,6 +12,10 @@ ROUNDED_USD = 0.01
 """Upper bound of the total rounding gain when each line of a bill is rounded to the hundredth of a cent."""
 NEARLY = 1 - 1e-9
 """Tolerance for comparisons of floats with decimals."""
+UNITS = 10_000.0
+"""Hundredths of a cent in a dollar: lines are rounded to them (CENT_FRACTION)."""
+SURE_UNITS, SURE_ROUNDING = 1e9, 0.499
+"""A product of floats up to so many hundredths of a cent, and no nearer to a tie, is rounded like that of decimals."""
 BEYOND = MAX_AMOUNT / 1e6
 """Hours or checkpoints of a job above which MAX_AMOUNT may cap a line: a job has fewer than a million of each."""
 
@@ -30,6 +34,8 @@ class OtherCosts:
         self._once = self._an_hour = self._an_hour_up = self._a_node_hour = self._a_loss = 0.0
         self._saves: list[tuple[float, int]] = []
         self._tiered: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
+        # Lines with a single price, and hundredths of a cent for a unit of each.
+        self._units: list[tuple[Line, float]] = []
         for line in self._priced:
             if isinstance(line.price, Price):
                 self._add(line, line.price)
@@ -38,9 +44,20 @@ class OtherCosts:
         self._summaries: dict[JobSize, OtherCostsSummary] = {}
 
     def total_usd(self, size: JobSize) -> Decimal:
-        """The total of the priced lines."""
+        """The total of the priced lines, equal to the sum of their components to the last digit.
+
+        Decimals take several times as long as floats: they round only the lines that floats may round differently.
+        """
         if size not in self._totals:
-            self._totals[size] = total_usd(self._priced, size)
+            amounts, exact, total = size.amounts, [line for line, _ in self._tiered], 0
+            for line, units in self._units:
+                usd = units * line.quantity(amounts)
+                rounded = round(usd)
+                if usd < SURE_UNITS and -SURE_ROUNDING < usd - rounded < SURE_ROUNDING:
+                    total += rounded
+                else:
+                    exact.append(line)
+            self._totals[size] = total_usd(exact, size) + total * CENT_FRACTION
         return self._totals[size]
 
     def up_usd_per_hour(self, *, nodes: bool) -> Decimal:
@@ -63,6 +80,7 @@ class OtherCosts:
             self._tiered.append((line, _slopes(price)))
             return
         usd = float(price.usd)
+        self._units.append((line, usd * UNITS))
         self._once += usd * line.once
         self._an_hour += usd * line.an_hour
         self._an_hour_up += usd * line.an_hour_up

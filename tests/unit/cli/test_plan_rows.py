@@ -51,7 +51,7 @@ def test_long_document_is_printed_row_by_row(wide, capsys):
     types = wide.catalog.instance_types
     data = {"schema": "slipway.plan/1", "candidates": [], "next": 'a "word"', "findings": []}
     rows = [candidate(row, rank, types) for rank, row in enumerate(wide.rows, start=1)]
-    output.long_document(data, "candidates", iter(rows))
+    output.long_document(data, "candidates", map(json.dumps, rows))
     text = capsys.readouterr().out
     assert json.loads(text) == {**data, "candidates": rows}
     assert sum(line.startswith("    {") for line in text.splitlines()) == len(rows)

@@ -44,7 +44,7 @@ def test_control_characters_in_any_output_are_escaped(capsys, words, monkeypatch
 @pytest.mark.parametrize("words", HOSTILE)
 def test_json_keeps_value_without_control_characters(capsys, words):
     output.document({"a": words})
-    output.long_document({"rows": []}, "rows", [{"b": words}])
+    output.long_document({"rows": []}, "rows", [json.dumps({"b": words}, ensure_ascii=False)])
     text = capsys.readouterr().out
     refuse_obeyed(text)
     first, _ = json.JSONDecoder().raw_decode(text)
