@@ -70,7 +70,8 @@ class Catalog:
 
     def price_cut(self, name: str) -> Decimal:
         """The assumed price cut for a type's commitment: its own last cut, or the largest if it had none."""
-        return self.price_cuts.get(name, max(self.price_cuts.values()))
+        cuts = self.price_cuts
+        return cuts[name] if name in cuts else max(cuts.values())
 
     @cached_property
     def unavailable_types(self) -> Mapping[str, facts.UnavailableType]:

@@ -1,6 +1,5 @@
 """A resolved plan: every choice is decided, and the plan has a digest."""
 
-from dataclasses import replace
 from functools import cached_property
 
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
@@ -32,7 +31,14 @@ class Place:
     @property
     def on_demand(self) -> "Place":
         """The same instances, bought on demand."""
-        return replace(self, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
+        return Place(
+            target=self.target,
+            instance_type=self.instance_type,
+            nodes=self.nodes,
+            region=self.region,
+            az_id=self.az_id,
+            option=PurchaseOption.ON_DEMAND,
+        )
 
 
 @record(slots=False)

@@ -53,7 +53,6 @@ class Commitment:
     price_cut: float
     stranded_usd: Decimal
     new_generation_usd: Decimal
-    assumptions: tuple[Assumption, ...] = field(metadata=INTERNAL)
 
 
 @record

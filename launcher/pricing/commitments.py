@@ -17,21 +17,29 @@ CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2
 
 def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commitment | None:
     """The cost of being bound; None for a purchase option without a commitment, or without a price."""
-    place, price = candidate.place, candidate.offer.price
-    if place.option not in COMMITTED or cost is None:
+    price, listed = _prices(candidate, cost)
+    if cost is None or price is None or listed is None:
         return None
-    sets = committed_sets(candidate.context.request, cost.charge.used_h)
-    listed = candidate.context.catalog.on_demand(place.instance_type, place.region)
-    if not isinstance(listed, Price) or not isinstance(price, Price) or listed.market is not Market.OPEN:
-        return None
-    remaining_usd = price.usd * place.nodes * sets * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
-    cut = candidate.context.catalog.price_cut(place.instance_type)
-    used = _utilisation(candidate, cost.charge.used_h / sets)
-    share = float(price.usd / listed.usd) if listed.usd else 1.0
+    cut, remaining_usd = _cut(candidate), _remaining_usd(candidate, cost, price)
+    return Commitment(
+        break_even_utilisation=_break_even(price, listed),
+        utilisation=_utilisation(candidate, cost),
+        price_cut=float(cut),
+        stranded_usd=remaining_usd * cut,
+        new_generation_usd=Decimal(0) if candidate.place.plan_kind in MOVES else remaining_usd,
+    )
+
+
+def commitment_assumptions(candidate: TrainingCandidate, cost: ComputeCost | None) -> tuple[Assumption, ...]:
+    """The numbers behind the cost of being bound, as lines of the quote."""
+    price, listed = _prices(candidate, cost)
+    if cost is None or price is None or listed is None:
+        return ()
+    used, sets = _utilisation(candidate, cost), _sets(candidate, cost)
     utilisation = (
         Assumption(
             name="break-even utilisation of the commitment",
-            value=f"{share:.0%}",
+            value=f"{_break_even(price, listed):.0%}",
             unit="of its hours",
             source=f"${price.usd:f} committed against ${listed.usd:f} on demand, {listed.as_of}",
         ),
@@ -42,15 +50,38 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
             source=f"workload.train.runs_per_month x billed hours over 730 hours a month of {sets:,} sets of nodes",
         ),
     )
-    moves = place.plan_kind in MOVES
-    return Commitment(
-        break_even_utilisation=share,
-        utilisation=used,
-        price_cut=float(cut),
-        stranded_usd=remaining_usd * cut,
-        new_generation_usd=Decimal(0) if moves else remaining_usd,
-        assumptions=(*utilisation, *_stranded_assumptions(remaining_usd, cut, moves=moves)),
+    moves = candidate.place.plan_kind in MOVES
+    return (
+        *utilisation,
+        *_stranded_assumptions(_remaining_usd(candidate, cost, price), _cut(candidate), moves=moves),
     )
+
+
+def _prices(candidate: TrainingCandidate, cost: ComputeCost | None) -> tuple[Price | None, Price | None]:
+    """The price of the commitment, and that on demand on an open market; None without one."""
+    place, price = candidate.place, candidate.offer.price
+    if place.option not in COMMITTED or cost is None or not isinstance(price, Price):
+        return None, None
+    listed = candidate.context.catalog.on_demand(place.instance_type, place.region)
+    return price, listed if isinstance(listed, Price) and listed.market is Market.OPEN else None
+
+
+def _sets(candidate: TrainingCandidate, cost: ComputeCost) -> int:
+    return committed_sets(candidate.context.request, cost.charge.used_h)
+
+
+def _remaining_usd(candidate: TrainingCandidate, cost: ComputeCost, price: Price) -> Decimal:
+    """What is left to pay halfway through the term."""
+    place, sets = candidate.place, _sets(candidate, cost)
+    return price.usd * place.nodes * sets * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
+
+
+def _cut(candidate: TrainingCandidate) -> Decimal:
+    return candidate.context.catalog.price_cut(candidate.place.instance_type)
+
+
+def _break_even(price: Price, listed: Price) -> float:
+    return float(price.usd / listed.usd) if listed.usd else 1.0
 
 
 def _stranded_assumptions(remaining_usd: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
@@ -72,7 +103,10 @@ def _stranded_assumptions(remaining_usd: Decimal, cut: Decimal, *, moves: bool) 
     )
 
 
-def _utilisation(candidate: TrainingCandidate, billed_h: float) -> float | None:
+def _utilisation(candidate: TrainingCandidate, cost: ComputeCost) -> float | None:
     """The share of a month for which the runs use each set of nodes; None for a cluster without a job."""
     train = candidate.context.request.workload.train
-    return None if train is None else min(1.0, billed_h * float(train.runs_per_month) / HOURS_PER_MONTH)
+    if train is None:
+        return None
+    billed_h = cost.charge.used_h / _sets(candidate, cost)
+    return min(1.0, billed_h * float(train.runs_per_month) / HOURS_PER_MONTH)

@@ -92,6 +92,11 @@ class Charge(NamedTuple):
         return self.billed_hours - self.unused_h
 
     @property
+    def without_commitment(self) -> "Charge":
+        """The charge of the same nodes on demand."""
+        return self._replace(billed_hours=self.used_h, unused_h=0.0)
+
+    @property
     def overrun_probability(self) -> float | None:
         """The chance that a job outlasts an offering that is still to be bought; None for other purchase options."""
         return None if math.isinf(self.usable_h) else self.outlasts

@@ -29,7 +29,7 @@ from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import compute_usd
 from launcher.pricing.blocks import MIN_CHANCE, before_it_begins, begins, until
 from launcher.pricing.cash import cash
-from launcher.pricing.commitments import commitment
+from launcher.pricing.commitments import commitment, commitment_assumptions
 from launcher.pricing.compute import ComputeCost, boot_hours, compute_cost
 from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.hyperpod import surcharge
@@ -44,7 +44,7 @@ from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.stop_findings import retry_findings, run_time_findings, stop_findings, time_findings
 from launcher.pricing.totals import price_of, total_usd
-from launcher.pricing.training_candidate import FIRST_RATES, TrainingCandidate, training_candidate
+from launcher.pricing.training_candidate import FIRST_RATES, TrainingCandidate, candidate_charged
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 from launcher.targets.registry import target_of
@@ -116,7 +116,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *(cost.explained() if cost else ()),
             *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.usd else ()),
             *bill_assumptions(context.request, context.catalog, place, facts, size=candidate.size, way=way),
-            *(outlined.commitment.assumptions if outlined.commitment else ()),
+            *commitment_assumptions(candidate, cost),
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, outlined.usd),
         ),
@@ -267,10 +267,11 @@ def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitmen
     """The commitment that a launch would assume to exist, with the amount that AWS would bill without it."""
     if cost is None or cost.commitment_usd is None:
         return None
-    place = candidate.place.on_demand
-    known = candidate.context.on_demand_usd
+    place, context = candidate.place.on_demand, candidate.context
+    known = context.on_demand_usd
     if place not in known:
-        known[place] = training_candidate(place, candidate.work, candidate.context).usd
+        charged = cost.charge.without_commitment
+        known[place] = candidate_charged(place, candidate.work, context, charged, ()).usd
     return NewCommitment(cost.commitment_usd, known[place])
 
 
@@ -397,7 +398,6 @@ def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
     """A finding for capacity that begins later: a new cluster is billed from its deployment, a training job is not."""
     context, option = candidate.context, candidate.place.option
     starts_at = begins(context.request.purchase, option, context.now)
-    rate = _left_up_usd_per_hour(candidate, None)
     if starts_at is None:
         return
     key = "training_plan" if option is PurchaseOption.TRAINING_PLAN else "reservation"
@@ -405,7 +405,7 @@ def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
     if target_of(candidate.place.target).per_job:
         when = until(starts_at, context.now)
         yield info("not-begun", path, f"begins {when}: a job that is launched now waits until then, and is not billed")
-    elif rate:
+    elif rate := _left_up_usd_per_hour(candidate, None):
         message = before_it_begins(starts_at, context.now, rate)
         yield warning("not-begun", path, message, "run slipway launch FILE when it starts")
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
