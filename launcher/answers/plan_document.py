@@ -11,6 +11,7 @@ from launcher.model.quote import Quote
 from launcher.pricing.priced import Alternative, Priced
 from launcher.records.codec import Json, as_json
 from launcher.records.document import fill_record, json_object
+from launcher.records.json_text import json_text
 from launcher.records.quote_document import CandidateObject, UnverifiedPrice
 from launcher.workflow.quote.commands import next_command
 
@@ -78,8 +79,5 @@ def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
 
 def candidates(priced: Priced) -> Iterator[str]:
     """The candidates of the same document as JSON text, each created on request."""
-    # For documents with every row alone.
-    from launcher.records.json_text import json_text
-
     types = priced.catalog.instance_types
     return (json_text(CandidateObject.of(quoted, rank, types)) for rank, quoted in enumerate(priced.rows, start=1))

@@ -132,6 +132,8 @@ class PlanBase:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in (*OF_A_PLACE, "network")}
         self._parts = {name: _canonical(value) for name, value in sorted(data.items())}
+        # `dataclasses.replace` looks at every section for every place.
+        self._sections = {field.name: getattr(request, field.name) for field in fields(request)}
         self._machines: dict[tuple[object, ...], tuple[str, TargetRequest]] = {}
         self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
         self._networks: dict[NatMode, tuple[str, NetworkRequest]] = {}
@@ -145,7 +147,7 @@ class PlanBase:
         if nat is not None:
             parts["network"], network = self._network(nat)
         text = ",".join([f'"{name}":{part}' for name, part in parts.items()])
-        request = replace(self.request, target=target, purchase=purchase, network=network)
+        request = PlanRequest(**{**self._sections, "target": target, "purchase": purchase, "network": network})
         return Plan(request=request, place=place, text=f"{{{text}}}")
 
     def _target(self, place: Place) -> tuple[str, TargetRequest]:

@@ -126,10 +126,10 @@ def fetching_lines(place: Place, work: Work) -> tuple[Assumption, ...]:
 
 def connection_findings(place: Place, request: PlanRequest, facts: InstanceType, catalog: Catalog) -> Iterator[Finding]:
     """A warning if the processes of all nodes could open more connections to one host than a NAT gateway allows."""
-    if egress(request, place, catalog.instance_types) is not Egress.NAT_GATEWAY:
-        return
     count = place.nodes * facts.training_workers * HUB_CONNECTIONS
-    if fetched_weights_gb(request, catalog) and count > NAT_CONNECTIONS:
+    if count <= NAT_CONNECTIONS or egress(request, place, catalog.instance_types) is not Egress.NAT_GATEWAY:
+        return
+    if fetched_weights_gb(request, catalog):
         message = (
             f"{place.nodes} nodes x {facts.training_workers} processes x {HUB_CONNECTIONS} files open {count:,}"
             f" connections to a model hub; a NAT gateway allows {NAT_CONNECTIONS:,} to one destination ({NAT_SOURCE})"

@@ -150,7 +150,7 @@ def nat_findings(request: PlanRequest, place: Place, instances: Mapping[str, Ins
 
 def egress_remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
     """What nodes with endpoints alone cannot reach, whatever the plan does."""
-    if egress(request, place, instances) is Egress.ENDPOINTS:
+    if request.network.nat is NatMode.NONE and egress(request, place, instances) is Egress.ENDPOINTS:
         closed = "network.nat none and network.private"
         reason = closed if request.network.closed else obstacle(request, place, instances)
         services = ("S3", *interface_endpoints(request, target_of(place.target), Egress.ENDPOINTS))

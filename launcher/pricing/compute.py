@@ -286,7 +286,9 @@ def compute_cost(
     )
 
 
+@lru_cache(maxsize=1024)
 def _percentiles(outcomes: Outcomes) -> Range:
+    """The range of hours, computed once for the places that share them."""
     low, mid, high = (min(outcomes.at(chance), FOREVER_H) for chance in (LOW, MIDDLE, HIGH))
     return Range(low=min(low, mid), mid=mid, high=max(mid, high))
 

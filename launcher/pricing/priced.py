@@ -129,7 +129,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         """The decision; a refusal names the best candidate that the gate allows."""
         if gate.allowed or not self.can_pick or self.cheapest_allowed is None:
             return gate
-        return replace(gate, hint=f"{gate.hint}; {self._allowed_hint}" if gate.hint else self._allowed_hint)
+        hint = f"{gate.hint}; {self._allowed_hint}" if gate.hint else self._allowed_hint
+        return Gate(verdict=gate.verdict, exit_code=gate.exit_code, reason=gate.reason, hint=hint)
 
     @cached_property
     def _allowed_hint(self) -> str:

@@ -151,7 +151,18 @@ class TrainingCandidate:
         price = self.offer.price
         if cost is not None and isinstance(price, Price):
             cost = cost.at_price(self.random_price(price, cost.hours))
-        return replace(self, charge=cost, hazard=hazard)
+        return TrainingCandidate(
+            place=self.place,
+            work=self.work,
+            offer=self.offer,
+            charge=cost,
+            hazard=hazard,
+            context=self.context,
+            forecast=self.forecast,
+            against=self.against,
+            offered=self.offered,
+            to_buy=self.to_buy,
+        )
 
     def random_price(self, price: Price, hours: float) -> RandomPrice:
         """The distribution of the spot price of an instance-hour while the job runs for so long."""

@@ -54,7 +54,8 @@ def contradiction(candidate: Candidate) -> str:
     if not isinstance(price, Price) or key is None:
         return ""
     selector = context.catalog.selector
-    row, used = selector.contradiction(key), selector.row(key)
+    row = selector.contradiction(key)
+    used = None if row is None else selector.row(key)
     if row is None or used is None or price.as_of.isoformat() != used.as_of:
         return ""
     subject = f"{billed_name(place)} {place.option.value.replace('-', ' ')} in {place.region}"

@@ -1,5 +1,6 @@
 """One rule converts values to JSON: by their fields."""
 
+import json
 from dataclasses import field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from launcher.model.enums import Basis
 from launcher.model.money import Assumption, Range
@@ -14,6 +17,7 @@ from launcher.model.removal import Retained, RetainedKind
 from launcher.records.codec import plain
 from launcher.records.document import OMITTED, fill_record, json_object
 from launcher.records.json_schema import document_schema
+from launcher.records.json_text import json_text
 
 
 def test_record_document_keeps_the_order_of_fields():
@@ -100,3 +104,29 @@ def test_description_of_a_part_comes_from_the_named_model():
 def test_value_without_a_json_form_is_refused():
     with pytest.raises(TypeError, match="complex has no form in the JSON of the contract"):
         plain({"x": 1j})
+
+
+@given(
+    st.recursive(
+        st.one_of(
+            st.text(),
+            st.integers(),
+            st.floats(),
+            st.booleans(),
+            st.none(),
+            st.decimals(allow_nan=False, allow_infinity=False, places=4),
+            st.sampled_from(Basis),
+            st.datetimes(),
+        ),
+        lambda values: st.one_of(
+            st.tuples(values, values),
+            st.dictionaries(st.text(), values),
+            st.builds(
+                Part, name=st.text(), for_=values, spread=st.none() | st.just(Range(low=0.1, mid=2.0, high=1e22))
+            ),
+            st.builds(Retained, kind=st.just(RetainedKind.LOGS), name=st.text(), reason=values),
+        ),
+    )
+)
+def test_json_text_of_a_value_is_that_of_its_plain_form(value):
+    assert json_text(value) == json.dumps(plain(value), ensure_ascii=False)
