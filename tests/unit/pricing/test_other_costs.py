@@ -52,7 +52,8 @@ AMOUNTS = st.one_of(
 USD = st.decimals(min_value=0, max_value=1000, places=6)
 
 
-@example(prices=[(Decimal("0.21738"), 257.5), (Decimal("0.15468"), 98.75)])
+@example(prices=[(Decimal("0.21738"), 257.5)])
+@example(prices=[(Decimal("0.15468"), 98.75)])
 @given(prices=st.lists(st.tuples(USD, AMOUNTS), max_size=6))
 def test_total_is_sum_of_exactly_rounded_lines_also_at_ties(prices: list[tuple[Decimal, float]]) -> None:
     known = Price(usd=Decimal(0), source="x", basis=Basis.LISTED, as_of=date(2026, 1, 1))
