@@ -12,6 +12,7 @@ from launcher.model.enums import PREPAID, Level
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.gate import IMPOSSIBLE
+from launcher.pricing.stop_findings import STOPPED_BY_QUOTA, longest_run_h
 from launcher.targets.registry import target_of
 
 NARROW = 100
@@ -42,7 +43,7 @@ def table_row(short_id: str, quoted: Quote) -> TableRow:
     """The row of a quote."""
     place, note = quoted.plan.place, note_of(quoted)
     wide, whole = _wide(short_id, quoted, note), place.option in PREPAID
-    grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
+    grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE or _stopped_note(quoted)
     text = note if grave else incomplete_note(quoted) if quoted.incomplete else ""
     return TableRow(
         id=short_id,
@@ -203,12 +204,18 @@ def note_of(quoted: Quote) -> str:
     error = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
     if error is not None:
         return error.message
-    parts = [quoted.note] if quoted.note else []
+    parts = [text for text in (_stopped_note(quoted), quoted.note) if text]
     if quoted.commitment_usd is not None and quoted.plan.place.term_years:
         parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
     if quoted.incomplete:
         parts.append(incomplete_note(quoted))
     return "; ".join(parts)
+
+
+def _stopped_note(quoted: Quote) -> str:
+    """The note that a quota may stop the job before its end; "" if none does."""
+    may_stop = any(finding.code == STOPPED_BY_QUOTA for finding in quoted.findings)
+    return f"SageMaker stops it after {longest_run_h(quoted.plan.place, quoted.plan.request):g} h" if may_stop else ""
 
 
 def incomplete_note(quoted: Quote) -> str:

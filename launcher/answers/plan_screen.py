@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from itertools import groupby
 from typing import TypeAlias
 
 from launcher.answers import ranges, words
@@ -12,6 +13,7 @@ from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
 from launcher.model.finding import Finding
 from launcher.model.money import Price
+from launcher.model.training_job import LONGEST_H
 from launcher.model.units import number_of
 from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.optimizers import LEANER_CODE
@@ -20,6 +22,7 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
+from launcher.pricing.stop_findings import longest_run_h
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, next_command, refresh_command
 from launcher.workflow.quote.fallback import REFUSED_CODE
@@ -62,7 +65,7 @@ def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], li
     sizes = (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER)
     for number, (count, rows) in enumerate(sizes, 1):
         groups = _groups(priced, allowed, others, rows)
-        last = _last(priced, width, sum(len(ranks) for _, ranks in groups), others[:1], called=called)
+        last = _last(priced, width, [rank for _, ranks in groups for rank in ranks], called=called)
         shown = [piece for note in (*refusals, *notes[:count]) for piece in fold(f"  {note}", width)]
         # A row is priced only for a screen that has room for it.
         room = MAX_LINES - _height([*title, "", *shown, *last], width)
@@ -86,8 +89,9 @@ def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows:
     many = min(len(allowed), rows - few)
     title = "can be launched once the warning is mended" if priced.blocking else "can be launched now"
     groups = [(title, sorted(allowed[:many]))] if many else []
-    if few:
-        groups.append((refused_title(priced, sorted(others[:few]), cheaper=bool(allowed)), sorted(others[:few])))
+    for _, ranks in groupby(sorted(others[:few]), key=priced.standing):
+        kind = list(ranks)
+        groups.append((refused_title(priced, kind, cheaper=bool(allowed)), kind))
     return groups
 
 
@@ -101,7 +105,9 @@ def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], 
 
 
 def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
-    """The ranks that differ in kind: those that can be launched now, and the refused ones that are cheaper than these.
+    """The ranks that differ in kind: those that can be launched now, and those of the others that are cheaper.
+
+    The others are those that a quota may stop before their end, and the refused ones of the first reason.
 
     Of each section first the cheapest of all, then the cheapest of each purchase option and of each family of
     accelerators, then the next ones.
@@ -112,10 +118,17 @@ def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
     refused = [rank for rank in ranks[len(allowed) :] if _is_cheaper(priced.candidates[rank - 1], most)]
     if not allowed and not refused:
         return [], []
-    first = priced.standing(refused[0]) if refused else Standing.ALLOWED
-    return _varied_ranks(priced, allowed), _varied_ranks(
-        priced, [rank for rank in refused if priced.standing(rank) is first]
-    )
+    stopped = [rank for rank in refused if priced.standing(rank) is Standing.STOPPED]
+    others = refused[len(stopped) :]
+    first = priced.standing(others[0]) if others else Standing.ALLOWED
+    sections = [
+        _varied_ranks(priced, ranks)
+        for ranks in (stopped, [rank for rank in others if priced.standing(rank) is first])
+        if ranks
+    ]
+    # The cheapest of each section comes first.
+    sections.sort(key=lambda ranks: priced.candidates[ranks[0] - 1].usd or 0)
+    return _varied_ranks(priced, allowed), [*(ranks[0] for ranks in sections), *(r for s in sections for r in s[1:])]
 
 
 def _is_cheaper(candidate: Candidate, most: object) -> bool:
@@ -140,10 +153,15 @@ def _varied_ranks(priced: Priced, ranks: Sequence[int]) -> list[int]:
 
 
 def refused_title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str:
-    """The heading of the refused rows: what makes them possible, or why they are refused."""
+    """The heading of the other rows: what makes them possible, or why they are refused."""
     standing, prefix = priced.standing(ranks[0]), "cheaper, " if cheaper else ""
     if standing is Standing.OLD_PRICE:
         return f"{prefix}once prices are refreshed ({_ages([priced.candidates[rank - 1] for rank in ranks])})"
+    if standing is Standing.STOPPED:
+        longest_h = longest_run_h(priced.candidates[ranks[0] - 1].place, priced.request)
+        quota = "no quota allows more" if longest_h == LONGEST_H else "more: run.time_limit_h"
+        subject = "cheaper, but SageMaker stops a job" if cheaper else "SageMaker stops these jobs"
+        return f"{subject} after {longest_h:g} h ({quota})"
     gate = priced.row(ranks[0]).gate
     # Without a row that can be launched, the change that allows one is the answer.
     change = f" ({gate.hint})" if gate.hint and not cheaper else ""
@@ -265,18 +283,15 @@ def more_rows(priced: Priced, shown: int) -> str:
     return f"{hidden:,} {'more' if shown else 'rows'}{which}: --all."
 
 
-def _last(priced: Priced, width: int, shown: int, refused: Sequence[int], *, called: bool) -> list[str]:
-    """The number of other rows and of warnings, the dates of the prices, the next commands.
-
-    `refused` has the rank of the cheapest refused row, if one is cheaper than all that can be launched.
-    """
+def _last(priced: Priced, width: int, shown: Sequence[int], *, called: bool) -> list[str]:
+    """The number of rows other than the `shown` ranks and of warnings, the dates of the prices, the next commands."""
     grave = _grave(priced)
     others = [finding for finding in priced.findings if finding not in grave and finding.code != LEANER_CODE]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
-    said = [text for text in (more_rows(priced, shown), counted, price_dates(priced.candidates)) if text]
+    said = [text for text in (more_rows(priced, len(shown)), counted, price_dates(priced.candidates)) if text]
     lines = fold(f"  {' '.join(said)}", width)
     commands = [next_command(priced)]
-    if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
+    if any(priced.standing(rank) is Standing.OLD_PRICE for rank in shown):
         commands.insert(0, refresh_command(priced))
     text = f"  next: {'; '.join(commands)}"
     nexts = [text] if len(text) <= width else [f"  next: {one}" for one in commands]

@@ -111,6 +111,10 @@ class Charge(NamedTuple):
         """The distribution of the job's wall hours."""
         return wall_hours(self.job)
 
+    def may_exceed(self, hours: float) -> bool:
+        """Whether one job in ten, or more, takes longer."""
+        return hours < math.inf and (self.hours > hours or self.wall.at(HIGH) > hours)
+
     @property
     def busy(self) -> Outcomes:
         """The distribution of the hours from the nodes' boot to the job's end."""

@@ -38,8 +38,8 @@ def option_name(place: Place) -> str:
 class Pair:
     """The cheapest candidate of each side under one purchase option; a side is None if it has none.
 
-    `name` is the option in words. `allowed` means that the gate allows both sides. `outcomes` are equally likely totals
-    of GPU and of Trainium.
+    `name` is the option in words. `allowed` means that both sides can be launched now, and no quota stops them.
+    `outcomes` are equally likely totals of GPU and of Trainium.
     """
 
     name: str
@@ -87,7 +87,7 @@ def cases(chance: float) -> str:
 
 
 def stale(pair: Pair, context: PricingContext) -> str:
-    """The sentence on the old prices that a comparison rests on; "" if the gate allows both sides."""
+    """The sentence on the old prices that a comparison rests on, or on jobs that a quota may stop; "" if neither."""
     if pair.allowed:
         return ""
     ages = []
@@ -98,7 +98,8 @@ def stale(pair: Pair, context: PricingContext) -> str:
             if days.too_old:
                 ages.append(days.days)
     if not ages:
-        return " A launch of these rows would be refused."
+        allowed = all(quote.gate.allowed for quote in (pair.gpu, pair.trainium) if quote is not None)
+        return " SageMaker may stop these jobs early." if allowed else " A launch of these rows would be refused."
     return f" Its prices ({pair.name}) are {max(ages)} days old."
 
 

@@ -24,6 +24,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import decide
 from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
+from launcher.pricing.stop_findings import STOPPED_BY_QUOTA
 
 WHOLE_USD = 100
 """Dollars from which cents are not shown."""
@@ -78,8 +79,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     @property
     def wasted(self) -> tuple[Finding, ...]:
-        """What the first candidate lacks: memory for the job as planned, time until the deadline, work for chips."""
-        return self._first_findings((TIGHT, MAY_BE_LATE, *WASTE))
+        """What the first candidate lacks: memory for the job as planned, time to the deadline, work for all chips.
+
+        Of a training job also time until its quota stops it.
+        """
+        return self._first_findings((TIGHT, MAY_BE_LATE, STOPPED_BY_QUOTA, *WASTE))
 
     @property
     def limits(self) -> tuple[Finding, ...]:

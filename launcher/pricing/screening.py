@@ -20,6 +20,7 @@ from launcher.pricing.job_hours import job_hours
 from launcher.pricing.joint import LOWEST_SHIFT, JobHours
 from launcher.pricing.other_costs import NEARLY, ROUNDED_USD
 from launcher.pricing.rate_book import RateBook
+from launcher.pricing.stop_findings import longest_run_h
 
 Unpriced: TypeAlias = tuple[bool, bool, float, float, str, str, int, int, int]
 """A place without a rate, the first is the best: whether late, whether no price is known, instance-hours, hours,
@@ -154,16 +155,18 @@ def _best(
 ) -> AnyCandidate:
     """The best of the places by their total, as if each had been priced in full.
 
-    Places that meet the deadline come before others, and of each those with a rate before those without one.
+    Places that meet the deadline come before others, of each those with a rate before those without one, and of these
+    those that no quota stops before their end.
     """
     for late in (False, True):
-        best: _Best[AnyCandidate] = _Best()
-        for row in screen.rows(offers, best, late=late):
-            if best.may_lose_to(row):
-                place = screen.groups[row.group].place(row.location, row.nodes, row.term)
-                best.take(row, candidate_of(place, row.charge), late=late)
-        if best.candidate is not None:
-            return best.candidate
+        for stopped in (False, True):
+            best: _Best[AnyCandidate] = _Best()
+            for row in screen.rows(offers, best, late=late, stopped=stopped):
+                if best.may_lose_to(row):
+                    place = screen.groups[row.group].place(row.location, row.nodes, row.term)
+                    best.take(row, candidate_of(place, row.charge), late=late)
+            if best.candidate is not None:
+                return best.candidate
         first = min((row for row in unpriced if row[0] == late), default=None)
         if first is not None:
             group, location, nodes = screen.groups[first[-3]], *first[-2:]
@@ -220,7 +223,7 @@ class _Screen:
                 return []
         return [(old, _Offers(number, term, rates, self._nearest(group, rates))) for (term, old), rates in book.items()]
 
-    def rows(self, offers: list[_Offers], best: "_Best[AnyCandidate]", *, late: bool) -> Iterator[_Row]:
+    def rows(self, offers: list[_Offers], best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of offers of one type and purchase option that could still be the best.
 
         Each number of nodes, then each target and term in it, then each place comes in the order of its own lower
@@ -232,7 +235,7 @@ class _Screen:
             for lead in sorted(self._leads(offers, nodes)):
                 if lead.usd > best.limit_usd:
                     break
-                yield from self._rows(lead, best, late=late)
+                yield from self._rows(lead, best, late=late, stopped=stopped)
 
     def _sizes(self, offers: list[_Offers], *, late: bool) -> Iterator[tuple[float, int]]:
         """The least dollars of the compute, without any interruption and start-up, of each number of nodes."""
@@ -289,16 +292,17 @@ class _Screen:
             instance_h *= self._discounted
             yield _Lead(rates[0][0] * instance_h + others, number, term, nodes, instance_h, others, rates, known)
 
-    def _rows(self, lead: _Lead, best: "_Best[AnyCandidate]", *, late: bool) -> Iterator[_Row]:
-        """The places of a lead that are late, or that are not."""
+    def _rows(self, lead: _Lead, best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
+        """The places of a lead that are late or not, and that a quota may stop before their end or not."""
         group = self.groups[lead.group]
+        longest_h = longest_run_h(group.place(0, lead.nodes, lead.term), self._context.request)
         for rate, location in lead.rates:
             if rate * lead.instance_hours + lead.others > best.limit_usd:
                 return
             known = lead.charge or self.charge(group, location, lead.nodes, lead.term)
             if known is None:
                 raise AssertionError("hours without an offering")
-            if self._is_late(known.hours) != late:
+            if self._is_late(known.hours) != late or known.may_exceed(longest_h) != stopped:
                 continue
             place, cost = group.place(location, lead.nodes, lead.term), known
             work = self._estimator.work(place.instance_type, place.nodes)

@@ -17,15 +17,17 @@ class Standing(IntEnum):
     """What the gate says of a candidate, in the order in which candidates are shown."""
 
     ALLOWED = 0
-    OLD_PRICE = 1
+    STOPPED = 1
+    """Allowed, and SageMaker may stop the job before its end: by the default of a quota, which an account can raise."""
+    OLD_PRICE = 2
     """Refused until the price is read again."""
-    OVER_BUDGET = 2
-    UNKNOWN_FEES = 3
+    OVER_BUDGET = 3
+    UNKNOWN_FEES = 4
     """Refused until the plan gives the fees of its service."""
-    NOT_OWNED = 4
+    NOT_OWNED = 5
     """A commitment that a launch would not buy."""
-    IMPOSSIBLE = 5
-    UNPRICED = 6
+    IMPOSSIBLE = 6
+    UNPRICED = 7
 
 
 def standing(candidate: Candidate, gate: Callable[[], Gate]) -> Standing:

@@ -58,6 +58,16 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
             yield warning(code, path, message, f"at least {hours.high + start_h:,.0f}, or more nodes")
 
 
+def longest_run_h(place: Place, request: PlanRequest) -> float:
+    """Hours for which a job may run in one launch: a training job has a quota, and no other target has a limit.
+
+    The default of the quota, or with `run.time_limit_h`, which says that the account has more, the most of any account.
+    """
+    if request.workload.train is None or not target_of(place.target).in_service_network:
+        return math.inf
+    return default_run_s(load_quotas()) / 3600 if request.run.time_limit_h is None else LONGEST_H
+
+
 def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
     """A warning if a training job may take longer than every account allows one to run."""
     request, quotas = plan.request, load_quotas()

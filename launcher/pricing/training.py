@@ -26,6 +26,7 @@ from launcher.pricing.priced import Alternative, PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_candidates, all_places, best_candidates
 from launcher.pricing.standing import Standing, rank_candidates, standing
+from launcher.pricing.stop_findings import longest_run_h
 from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import (
     TrainingCandidate,
@@ -169,8 +170,12 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
 
 def standing_of(candidate: TrainingCandidate) -> Standing:
-    """What the gate says of a candidate."""
-    return standing(candidate, lambda: outline(candidate, None).gate)
+    """What the gate says of a candidate, and whether a quota may stop the job before its end."""
+    said, charged = standing(candidate, lambda: outline(candidate, None).gate), candidate.charge
+    if said is Standing.ALLOWED and charged is not None:
+        longest_h = longest_run_h(candidate.place, candidate.context.request)
+        return Standing.STOPPED if charged.may_exceed(longest_h) else said
+    return said
 
 
 def price_training(

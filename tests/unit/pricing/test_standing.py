@@ -1,4 +1,4 @@
-"""A row's standing in a plan is what the gate says of its quote."""
+"""A row's standing in a plan is what the gate says of its quote, and whether a quota may stop its job."""
 
 import pytest
 
@@ -20,8 +20,10 @@ def test_a_row_that_can_be_launched_has_a_quote_that_its_gate_allows(priced, kin
     for rank, candidate in enumerate(plan.candidates, 1):
         quote = plan.quote(rank)
         allowed = quote.gate.exit_code == 0
-        assert (plan.standing(rank) is Standing.ALLOWED) == allowed, (candidate.place, quote.gate)
         codes = [finding.code for finding in quote.findings]
+        standing = plan.standing(rank)
+        assert (standing in (Standing.ALLOWED, Standing.STOPPED)) == allowed, (candidate.place, quote.gate)
+        assert (standing is Standing.STOPPED) == (allowed and "run-time-quota" in codes)
         assert codes.count("disk-too-small") <= 1
 
 

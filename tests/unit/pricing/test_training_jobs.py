@@ -4,9 +4,12 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.answers import plan_table
+from launcher.answers.plan_screen import page
 from launcher.catalog.load import load
 from launcher.model.money import Price
 from launcher.pricing.own_cluster import own_cluster
+from launcher.pricing.standing import Standing
 
 JOBS = {
     "workload": {"train": {"hours": 10.0}},
@@ -102,3 +105,52 @@ def test_type_with_local_disks_has_no_volumes_and_the_quote_states_none(priced, 
 def test_training_storage_uses_the_listed_price_of_the_region():
     price = load().bill_item("sagemaker.training-storage", "eu-west-1")
     assert (price.usd, price.basis) == (Decimal("0.154"), "listed")
+
+
+LONG = {
+    "workload": {"train": {"model": "llama-2-13b", "hours": None, "tokens_b": 20.0}},
+    "target": {"kind": None, "region": "us-east-1", "instance_type": "p5en.48xlarge", "nodes": {"min": 1, "max": 2}},
+    "purchase": {"option": ["on-demand", "spot"]},
+}
+
+
+@pytest.mark.parametrize("limit_h, first", [(None, "ec2"), (400, "sagemaker-training")])
+def test_job_that_a_default_quota_stops_leads_only_if_the_plan_asks_for_more(priced, limit_h, first):
+    """One node on managed spot is cheapest, and takes more than the 120 h that every account has."""
+    plan = priced({**LONG, "target": {**LONG["target"], "nodes": 1}, "run": {"time_limit_h": limit_h}})
+    assert plan.candidates[0].place.target == first
+    stopped = [rank for rank, _ in enumerate(plan.candidates, 1) if plan.standing(rank) is Standing.STOPPED]
+    assert bool(stopped) is (limit_h is None)
+    for rank in stopped:
+        quote = plan.quote(rank)
+        assert quote.gate.allowed
+        assert quote.hours.high > 120
+        assert quote.usd.mid < plan.quote(1).usd.mid
+        assert "run-time-quota" in [finding.code for finding in quote.findings]
+
+
+def test_number_of_nodes_with_which_a_training_job_ends_in_time_comes_before_a_cheaper_one(priced):
+    """With a small batch a second node costs more, and the first one alone takes up to 224 h."""
+    train = {**LONG["workload"]["train"], "global_batch_tokens": 131_072}
+    target = {**LONG["target"], "kind": "sagemaker-training"}
+    job = {"workload": {"train": train}, "target": target, "purchase": {"option": "spot"}}
+    plan, every = priced(job), priced(job, everything=True)
+    assert [candidate.place.nodes for candidate in plan.candidates] == [2]
+    assert plan.quote(1).hours.high <= 120
+    assert [candidate.place.nodes for candidate in every.candidates] == [2, 1]
+    assert every.candidates[1].usd < every.candidates[0].usd
+    assert every.standing(2) is Standing.STOPPED
+
+
+@pytest.mark.parametrize(
+    "kind, heading",
+    [(None, "cheaper, but SageMaker stops a job"), ("sagemaker-training", "SageMaker stops these jobs")],
+)
+@pytest.mark.parametrize("width", [80, 120])
+def test_screen_says_which_jobs_sagemaker_stops(priced, kind, heading, width):
+    plan = priced({**LONG, "target": {**LONG["target"], "kind": kind, "nodes": 1}})
+    text = " ".join(" ".join(page(plan, width)).split())
+    assert f"{heading} after 120 h (more: run.time_limit_h)" in text
+    assert ("the job takes up to" in text) is (kind is not None)
+    table = " ".join(" ".join(plan_table.page(plan, width, everything=True, called=False)).split())
+    assert "SageMaker stops it after 120 h" in table
