@@ -100,7 +100,7 @@ def _cell(cells: Mapping[str, Mapping[PurchaseOption, Candidate]], option: Purch
 
 
 def sides(comparison: Comparison) -> list[str]:
-    """The two compared candidates, and cheaper candidates outside the plan."""
+    """The two compared candidates, and cheaper candidates that are refused now or outside the plan."""
     lines = []
     for title, family, quoted in (("GPU", NVIDIA, comparison.gpu), ("Trainium", NEURON, comparison.trainium)):
         if quoted is None or quoted.usd is None:
@@ -108,7 +108,8 @@ def sides(comparison: Comparison) -> list[str]:
         lines.append(f"{title}: {_side(quoted)}")
         other = comparison.outside(family)
         if other is not None and _side(other) != _side(quoted):
-            lines.append(f"Outside the plan it would be {_side(other)}")
+            within = comparison.pins(other.plan.place)
+            lines.append(f"{'Cheaper, but refused now:' if within else 'Outside the plan it would be'} {_side(other)}")
     return lines
 
 

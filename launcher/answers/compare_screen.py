@@ -19,7 +19,15 @@ from launcher.workflow.quote.compare import Comparison
 RUNS = (1, 12, 24, 100)
 """Numbers of runs that are shown beside the plan's own."""
 MAX_FLIPS, MAX_LINES = 2, 15
-SMALLER = ((MAX_FLIPS, 9, False), (MAX_FLIPS, 9, True), (1, 9, True), (1, 3, True), (1, 2, True), (0, 2, True))
+SMALLER = (
+    (MAX_FLIPS, 9, False),
+    (MAX_FLIPS, 9, True),
+    (1, 9, True),
+    (1, 3, True),
+    (1, 2, True),
+    (0, 2, True),
+    (0, 1, True),
+)
 """Number of flips and of purchase options, and whether flips are brief: the first that has at most MAX_LINES lines."""
 TITLES = ("GPU", "Trainium")
 SHORT_NAMES = {"capacity block": "block", "managed spot": "managed", "savings plan": "plan", "training plan": "plan"}
@@ -41,7 +49,11 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:] if verdict.text else ""
     lines = ["", *fold(f"  {name}: {text}", width), ""]
-    lines += _pairs(named_pairs(comparison)[:options], width)
+    pairs = named_pairs(comparison)
+    if options == 1:
+        # The pair that decides stays.
+        pairs.sort(key=lambda pair: pair is not comparison.decided)
+    lines += _pairs(pairs[:options], width)
     if comparison.port is not None:
         lines += _port(comparison.port, width)
     if verdict.flips and flips:
@@ -63,6 +75,9 @@ def next_lines(comparison: Comparison) -> list[str]:
 
 
 def _notes(comparison: Comparison, *, called: bool) -> Iterator[str]:
+    # Both sides often lack the same: the finding of the other side is below the long page.
+    by_code = {finding.code: finding for finding in reversed(comparison.wasted)}
+    yield from (f"{finding.level}: {finding.message}" for finding in by_code.values())
     if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
         types = " and ".join(comparison.simulated)
         yield f"What the sandbox measured on {types} is of this computer, and decides nothing."
@@ -142,8 +157,9 @@ def row_name(pair: Pair, *, short: bool) -> str:
             option, today = rests_on(quote.plan.place), quote.as_of.date()
             days = age(quote.price, option, today)
             ages += [days.days] if days.too_old else []
-    days_old = "d old" if short else "days old"
-    return f"{name}, {max(ages)} {days_old}" if ages else f"{name}, refused"
+    if ages:
+        return f"{name}, {max(ages)} {'d old' if short else 'days old'}"
+    return f"{name}, {'refused' if pair.refused else 'quota' if short else 'beyond a quota'}"
 
 
 def _side(quote: Quote | None) -> tuple[str, str, str]:

@@ -49,6 +49,11 @@ class Pair:
     outcomes: BothOutcomes = ((), ())
 
     @property
+    def refused(self) -> bool:
+        """Whether the gate refuses a side."""
+        return any(not quote.gate.allowed for quote in (self.gpu, self.trainium) if quote is not None)
+
+    @property
     def totals(self) -> tuple[UsdRange, UsdRange] | None:
         """The totals of both sides; None if one is missing."""
         if self.gpu is None or self.trainium is None or self.gpu.usd is None or self.trainium.usd is None:
@@ -98,8 +103,7 @@ def stale(pair: Pair, context: PricingContext) -> str:
             if days.too_old:
                 ages.append(days.days)
     if not ages:
-        allowed = all(quote.gate.allowed for quote in (pair.gpu, pair.trainium) if quote is not None)
-        return " SageMaker may stop these jobs early." if allowed else " A launch of these rows would be refused."
+        return " A launch of these rows would be refused." if pair.refused else " A quota may stop these jobs early."
     return f" Its prices ({pair.name}) are {max(ages)} days old."
 
 

@@ -30,6 +30,8 @@ WHOLE_USD = 100
 """Dollars from which cents are not shown."""
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
+LACKING = (TIGHT, MAY_BE_LATE, STOPPED_BY_QUOTA, *WASTE)
+"""The codes of what a candidate lacks for the job as planned."""
 
 Candidate_co = TypeVar("Candidate_co", bound=Candidate, covariant=True)
 
@@ -83,7 +85,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
         Of a training job also time until its quota stops it.
         """
-        return self._first_findings((TIGHT, MAY_BE_LATE, STOPPED_BY_QUOTA, *WASTE))
+        return self._first_findings(LACKING)
 
     @property
     def limits(self) -> tuple[Finding, ...]:

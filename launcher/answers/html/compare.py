@@ -10,6 +10,7 @@ from launcher.answers.compare_screen import named_pairs, row_name
 from launcher.answers.html import plan
 from launcher.answers.html.page import SLIDER, bullets, cards, collapsible_section, document, paragraphs
 from launcher.answers.html.svg import Plot, lines_plot
+from launcher.answers.lines import finding_line
 from launcher.answers.price_ages import price_dates
 from launcher.answers.ranges import ends
 from launcher.answers.serving_compare_screen import BEST_SIDES, priced_sides
@@ -50,6 +51,7 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
     parts.append(paragraphs([verdict.text], "lead"))
     if isinstance(comparison, Comparison):
         parts.append(paragraphs(sides(comparison)))
+        parts.append(paragraphs([finding_line(finding) for finding in comparison.wasted]))
     parts.append(bullets("Reasons", verdict.reasons))
     parts.append(bullets("What would change this recommendation", verdict.flips))
     if isinstance(comparison, Comparison) and comparison.port is not None:
@@ -61,11 +63,9 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
     serves = not isinstance(comparison, Comparison)
     if groups:
         parts += [SLIDER, plan.grouped_ranges(groups, "a month" if serves else "a run")]
-    pinned = {(candidate.place.instance_type, candidate.place.option) for candidate in comparison.pinned.candidates}
 
     def note(quoted: Quote) -> str:
-        place = quoted.plan.place
-        outside = "" if (place.instance_type, place.option) in pinned else OUTSIDE
+        outside = "" if comparison.pins(quoted.plan.place) else OUTSIDE
         return "; ".join(text for text in (outside, plan.note(quoted)) if text)
 
     parts.append(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.model.enums import PurchaseOption
+from launcher.model.finding import Finding
 from launcher.model.plan import SHORT_ID, Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
@@ -31,7 +32,7 @@ from launcher.pricing.pairs import (
     without_on_demand,
 )
 from launcher.pricing.port import DAYS_PER_MONTH, Port, port
-from launcher.pricing.priced import NEURON, NVIDIA, Priced
+from launcher.pricing.priced import LACKING, NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
 from launcher.pricing.totals import outcomes
 from launcher.pricing.training import TrainingPriced
@@ -122,6 +123,17 @@ class Comparison(Opened[Priced]):
     def trainium(self) -> Quote | None:
         """The Trainium side of the decision."""
         return self._apart.trainium if self.decided is None else self.decided.trainium
+
+    @property
+    def wasted(self) -> tuple[Finding, ...]:
+        """What each side of the decision lacks for the job as planned: memory, time, work for all of its chips."""
+        sides = [side for side in (self.gpu, self.trainium) if side is not None]
+        return tuple(finding for side in sides for finding in side.findings if finding.code in LACKING)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of the plan as written, and what the sides lack."""
+        return (*self.pinned.findings, *self.wasted)
 
     @cached_property
     def _apart(self) -> Pair:
@@ -249,7 +261,7 @@ class Comparison(Opened[Priced]):
         return one_sided(Choice.NONE, "No candidate has a price: there is nothing to compare.")
 
     def outside(self, family: str) -> Quote | None:
-        """The cheapest of a family, launchable or not, if the plan leaves out its type or option; else None."""
+        """The cheapest of a family, launchable or not, if it is cheaper than that of the plan as written; else None."""
         totals: dict[int, Decimal] = {}
         mine = self.pinned.cheapest_of(family)
         for number, candidate in enumerate(self.priced.candidates, start=1):

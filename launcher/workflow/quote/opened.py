@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Generic, TypeVar
 
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
+from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.priced import Priced
@@ -25,6 +28,14 @@ class Opened(Generic[Candidates_co]):
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the plan as written."""
         return self.pinned.findings
+
+    def pins(self, place: Place) -> bool:
+        """Whether the plan as written has candidates of the type and purchase option of a place."""
+        return (place.instance_type, place.option) in self._pinned_kinds
+
+    @cached_property
+    def _pinned_kinds(self) -> set[tuple[str, PurchaseOption]]:
+        return {(candidate.place.instance_type, candidate.place.option) for candidate in self.pinned.candidates}
 
 
 def both_priced(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from html import escape
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 
 from launcher.answers.compare import page
 from launcher.answers.compare_document import document
+from launcher.answers.html.compare import page as html_page
 from launcher.model.enums import Availability
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
@@ -359,3 +361,47 @@ def test_flips_of_a_hard_rule_beside_a_dearer_trainium_name_both(compare_plan):
 def test_flips_of_a_hard_rule_beside_a_cheaper_trainium_name_the_rule_alone(compare_plan):
     flips = compare_plan({"traits": ["portability"]}, gpu=1000, trainium=10).verdict.flips
     assert flips[0] == "AWS alone is enough (drop portability from the traits)"
+
+
+IDLE = {"run": {"command": ["python", "train.py"]}}
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_comparison_warns_of_chips_that_the_command_leaves_idle(compare_plan, width):
+    Path("train.py").write_text("import torch\n", encoding="utf-8")
+    comparison = compare_plan(gpu=100, trainium=50, **IDLE)
+    idle = [finding for finding in comparison.findings if finding.code == "chips-idle"]
+    chips = ("of 8 GPUs are idle", "of 64 NeuronCores are idle")
+    assert [chip in finding.message for chip, finding in zip(chips, idle, strict=True)] == [True, True]
+    screen = " ".join(" ".join(page(comparison, width)).split())
+    assert idle[0].message in screen
+    assert idle[1].message not in screen
+    whole = " ".join(" ".join(page(comparison, width, verbose=True)).split())
+    assert all(finding.message in whole for finding in idle)
+    assert [found["message"] for found in document(comparison)["findings"] if found["code"] == "chips-idle"] == [
+        finding.message for finding in idle
+    ]
+    assert all(escape(finding.message) in html_page(comparison) for finding in idle)
+
+
+def test_comparison_of_a_command_that_uses_all_chips_warns_of_none(compare_plan):
+    Path("train.py").write_text("import torch\n", encoding="utf-8")
+    comparison = compare_plan(gpu=100, trainium=50, run={"command": ["torchrun", "--nproc-per-node=auto", "train.py"]})
+    assert not [finding for finding in comparison.findings if finding.code == "chips-idle"]
+
+
+def test_side_that_is_cheaper_and_refused_is_not_called_outside_an_open_plan(compare_plan):
+    """Spot is cheaper at a price that is too old; the plan leaves the purchase option open."""
+    text = "\n".join(page(compare_plan(), 120, verbose=True))
+    assert "Cheaper, but refused now: " in text
+    assert "Outside the plan" not in text
+
+
+@pytest.mark.parametrize("width, title", [(80, "managed, quota"), (120, "managed spot, beyond a quota")])
+def test_options_whose_jobs_a_quota_stops_are_not_called_refused(compare_plan, width, title):
+    train = {"model": "llama-3.1-70b", "method": "pretrain", "tokens_b": 3000, "runs": 1}
+    comparison = compare_plan(train, target={"region": ["us-east-1", "us-east-2"]})
+    assert comparison.decided.name == "on demand"
+    lines = page(comparison, width)
+    assert any(line.strip().startswith(title) for line in lines)
+    assert max(map(len, lines)) <= width
