@@ -363,14 +363,10 @@ def boot_hours(place: Place, work: Work) -> float:
     return (BOOT_H if work.boot is None else work.boot.mid) + (0.0 if fetch is None else fetch.mid) + work.around_h
 
 
-def least_hours(place: Place, work: Work, request: PlanRequest, learned: Learned | None) -> float:
-    """Hours that a node billed by the hour is used at least, whatever the region: without any interruption."""
-    start, _ = start_hours(place, work)
-    busy = work.hours.mid / (1 + work.failure_overhead) + start
-    used = max(MIN_HOURS, busy + tail_hours(place, request, busy, learned=learned))
-    if place.option is PurchaseOption.SPOT:
-        used *= math.exp(LOWEST_SHIFT)
-    return used
+def least_hours(work: Work) -> tuple[float, float]:
+    """Hours of a job and of its start-up, the least of any place: without interruptions, checks and fetching."""
+    start_h = BOOT_H if work.boot is None else work.boot.mid
+    return work.hours.mid / (1 + work.failure_overhead), start_h + work.around_h
 
 
 def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge) -> float:

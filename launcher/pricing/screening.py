@@ -15,6 +15,7 @@ from launcher.pricing.bill_lines import JobSize, LowestPrices
 from launcher.pricing.candidate import AnyCandidate, Order, order
 from launcher.pricing.compute import Charge, charge, committed_hours, least_hours, with_commitment
 from launcher.pricing.context import PricingContext
+from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
 from launcher.pricing.joint import LOWEST_SHIFT, JobHours
@@ -39,6 +40,16 @@ class _Offers(NamedTuple):
     rates: Rates
     # The least dollars to bring the training data to one of the places.
     moved: float
+
+
+class _Compute(NamedTuple):
+    """The least compute of an offer with a number of nodes; the smallest comes first."""
+
+    usd: float
+    nodes: int
+    # The index of the offer.
+    offer: int
+    instance_hours: float
 
 
 class _Lead(NamedTuple):
@@ -211,6 +222,7 @@ class _Screen:
         self._lowest = LowestPrices(regions, context.catalog)
         self._jobs: dict[tuple[str, int, float | None], tuple[JobHours, OnSpot | None]] = {}
         self._charges: dict[tuple[object, ...], Charge | None] = {}
+        self._unused: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def offers(self, number: int) -> list[tuple[bool, _Offers]]:
         """The places of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
@@ -226,71 +238,69 @@ class _Screen:
     def rows(self, offers: list[_Offers], best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of offers of one type and purchase option that could still be the best.
 
-        Each number of nodes, then each target and term in it, then each place comes in the order of its own lower
+        Each number of nodes, then each target and term with it, then each place comes in the order of its own lower
         bound, and ends what is left of its kind once that exceeds the best total.
         """
-        for least_usd, nodes in sorted(self._sizes(offers, late=late)):
-            if least_usd > best.limit_usd:
+        sizes: dict[int, list[_Compute]] = {}
+        for compute in sorted(self._least_compute(offers, late=late)):
+            sizes.setdefault(compute.nodes, []).append(compute)
+        for computes in sizes.values():
+            if computes[0].usd > best.limit_usd:
                 return
-            for lead in sorted(self._leads(offers, nodes)):
+            able = (self._lead(offers[each.offer], each) for each in computes if each.usd <= best.limit_usd)
+            for lead in sorted(lead for lead in able if lead is not None):
                 if lead.usd > best.limit_usd:
                     break
                 yield from self._rows(lead, best, late=late, stopped=stopped)
 
-    def _sizes(self, offers: list[_Offers], *, late: bool) -> Iterator[tuple[float, int]]:
-        """The least dollars of the compute, without any interruption and start-up, of each number of nodes."""
-        if not offers:
-            return
-        groups = [self.groups[one.group] for one in offers]
-        name, option, request = groups[0].instance_type, groups[0].option, self._context.request
-        lowest: dict[int | None, tuple[float, _Offers]] = {}
-        for one, group in zip(offers, groups, strict=True):
-            years = group.terms[one.term][1]
-            if years not in lowest or one.rates[0][0] < lowest[years][0]:
-                lowest[years] = (one.rates[0][0], one)
-        for nodes in sorted({nodes for group in groups for nodes in group.node_counts}):
-            work = self._estimator.work(name, nodes)
-            hours = work.hours.mid / (1 + work.failure_overhead)
-            if self._is_late(hours) and not late:
-                continue
-            usd = math.inf
-            for rate, one in lowest.values():
-                least_h = hours * LOWEST_SHARE if option is PurchaseOption.SPOT else hours
-                if option in COMMITTED:
-                    least_h = max(
-                        hours, committed_hours(self.groups[one.group].place(0, nodes, one.term), request, hours)
-                    )
-                usd = min(usd, rate * least_h)
-            least_usd = 0.0 if option in PREPAID else usd * nodes * self._discounted - ROUNDED_USD
-            yield least_usd, nodes
+    def _least_compute(self, offers: list[_Offers], *, late: bool) -> Iterator[_Compute]:
+        """The least compute of each offer with each number of nodes.
 
-    def _leads(self, offers: list[_Offers], nodes: int) -> Iterator[_Lead]:
-        """The offers in one number of nodes; none where no offering is long enough.
-
-        On spot the charge takes longest and depends on the region: no place has fewer hours than the job without any
-        interruption, at a random price that shortens them as much as any can.
+        It leaves interruptions, health checks and fetching out; on spot a random price shortens it as much as any.
         """
-        for number, term, rates, moved in offers:
-            group = self.groups[number]
-            if nodes not in group.node_counts:
-                continue
-            place, work = group.place(0, nodes, term), self._estimator.work(group.instance_type, nodes)
-            if group.option is PurchaseOption.SPOT:
-                known = None
-                used_h = least_hours(place, work, self._context.request, self._context.tail(place))
-                instance_h, job = (
-                    used_h * nodes,
-                    JobSize(work.hours.mid / (1 + work.failure_overhead) * LOWEST_SHARE, None),
-                )
-            else:
-                known = self.charge(group, rates[0][1], nodes, term)
-                if known is None:
-                    continue
-                instance_h, job = known.instance_hours, _job_size(work, known)
-            costs = self._context.bill.least_costs(place, work, self._lowest)
-            others = moved + (-ROUNDED_USD if costs is None else costs.min_usd(job))
-            instance_h *= self._discounted
-            yield _Lead(rates[0][0] * instance_h + others, number, term, nodes, instance_h, others, rates, known)
+        hours: dict[int, tuple[float, float]] = {}
+        for number, (index, term, rates, _) in enumerate(offers):
+            group, prepaid = self.groups[index], self.groups[index].option in PREPAID
+            share = LOWEST_SHARE if group.option is PurchaseOption.SPOT else 1.0
+            idle_h, committed_h = self._least_unused(group, term)
+            for nodes in group.node_counts:
+                if nodes not in hours:
+                    hours[nodes] = least_hours(self._estimator.work(group.instance_type, nodes))
+                job_h, start_h = hours[nodes]
+                if late or not self._is_late(job_h):
+                    used_h = max((job_h + start_h) * share + idle_h, committed_h) * nodes
+                    usd = 0.0 if prepaid else rates[0][0] * used_h * self._discounted - ROUNDED_USD
+                    yield _Compute(usd, nodes, number, used_h)
+
+    def _least_unused(self, group: CandidateGroup, term: int) -> tuple[float, float]:
+        """The least hours for which a group's nodes stay after a job, and that a run pays of a new commitment."""
+        key = (group.target, group.option, group.terms[term][1])
+        if key not in self._unused:
+            place, request = group.place(0, group.node_counts[0], term), self._context.request
+            idle_h = tail_hours(place, request, math.inf, learned=self._context.tail(place))
+            self._unused[key] = idle_h, committed_hours(place, request, 0.0)
+        return self._unused[key]
+
+    def _lead(self, offers: _Offers, compute: _Compute) -> _Lead | None:
+        """An offer with a number of nodes; None if no offering is long enough.
+
+        On spot the charge takes longest and depends on the region: it counts the least hours.
+        """
+        (number, term, rates, moved), nodes = offers, compute.nodes
+        group = self.groups[number]
+        place, work = group.place(0, nodes, term), self._estimator.work(group.instance_type, nodes)
+        if group.option is PurchaseOption.SPOT:
+            known, instance_h = None, compute.instance_hours
+            job = JobSize(least_hours(work)[0] * LOWEST_SHARE, None)
+        else:
+            known = self.charge(group, rates[0][1], nodes, term)
+            if known is None:
+                return None
+            instance_h, job = known.instance_hours, _job_size(work, known)
+        costs = self._context.bill.least_costs(place, work, self._lowest)
+        others = moved + (-ROUNDED_USD if costs is None else costs.min_usd(job))
+        instance_h *= self._discounted
+        return _Lead(rates[0][0] * instance_h + others, number, term, nodes, instance_h, others, rates, known)
 
     def _rows(self, lead: _Lead, best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of a lead that are late or not, and that a quota may stop before their end or not."""
@@ -309,6 +319,8 @@ class _Screen:
             if cost.spot is not None:
                 cost = cost.at_price(self._book.random_price(place, rate, cost.hours))
             usd = rate * cost.instance_hours * self._discounted
+            if usd + lead.others > best.limit_usd:
+                continue
             usd += self._context.bill.other_costs(place, work).min_usd(_job_size(work, cost))
             yield _Row(usd, cost.instance_hours, lead.group, lead.nodes, lead.term, location, known)
 
