@@ -33,7 +33,6 @@ from launcher.pricing.job_hours import FOREVER_H, job_hours, start_spread
 from launcher.pricing.joint import (
     HIGH,
     LOW,
-    LOWEST_SHIFT,
     MIDDLE,
     JobHours,
     Outcomes,

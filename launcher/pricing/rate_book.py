@@ -30,7 +30,6 @@ class RateBook:
         self.selector = catalog.selector
         self.rules = rules
         self.forecasts: dict[Key, SpotForecast] = {}
-        self._rows: dict[Key, tuple[Row, float] | None] = {}
         self._offers: dict[tuple[object, ...], dict[tuple[int, bool], list[tuple[float, int]]]] = {}
         self._ages: dict[tuple[str, PurchaseOption], bool] = {}
 
@@ -79,19 +78,17 @@ class RateBook:
         return next((self._overrides[name] for name in names if name in self._overrides), None)
 
     def _offered_at(self, group: CandidateGroup, location: int, key: Key) -> tuple[Row, float] | None:
-        """The catalog's row and rate at a location; None if it offers none there."""
-        region, zone = group.locations[location]
-        here = key.at(region, zone or "" if group.option is PurchaseOption.SPOT else "")
-        if here not in self._rows:
-            self._rows[here] = self._offer(here, group.instance_type)
-        return self._rows[here]
+        """The catalog's row and rate at a location; None if it offers none there.
 
-    def _offer(self, here: Key, instance_type: str) -> tuple[Row, float] | None:
-        """The row of a key with its rate; spot without a market is no offer unless the user requested it."""
+        Spot without a market is no offer unless the user requested it.
+        """
+        region, zone = group.locations[location]
+        spot = key.kind == SPOT
+        here = key.at(region, zone or "" if spot else "")
         row = self.selector.row(here)
-        if row is None or (here.kind == SPOT and not self._is_offer(row, instance_type, here.region)):
+        if row is None or (spot and not self._is_offer(row, group.instance_type, region)):
             return None
-        return row, self.forecast(here, row).middle if here.kind == SPOT else float(row.usd)
+        return row, self.forecast(here, row).middle if spot else float(row.usd)
 
     def _is_old(self, row: Row, rests: PurchaseOption) -> bool:
         """Whether the gate refuses a row for its age."""
