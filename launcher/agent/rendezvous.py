@@ -62,6 +62,7 @@ class Rendezvous:
         self._name = f"{secrets.token_hex(8)} {node_id}"
         self._said: set[str] = set()
         self._number = 0
+        self._claimed: int | None = None  # the attempt in which this pod has a seat
         self.completed = self.stopped = False
         self.failed: int | None = None
 
@@ -81,14 +82,17 @@ class Rendezvous:
                 number = self._seat(latest)
                 if self.completed:
                     return None
-                if number is not None and self._has_begun(number, over=over):
-                    return replace(self._place, attempt=number, session=f"{self._place.session}.l{number}")
-                latest = latest if number is None else number
+                if number is not None:
+                    if self._has_begun(number, over=over):
+                        return replace(self._place, attempt=number, session=f"{self._place.session}.l{number}")
+                    self._leave_seat(exits.INTERRUPTED)
+                    latest = number
             except StoreError as error:
                 if error.permanent:
                     raise
                 self._once(f"the store does not answer; waiting: {error}")
             time.sleep(_POLL_S)
+        self._leave_seat(exits.INTERRUPTED)
         return None
 
     def complete(self, *, over: Callable[[], bool], stopped: bool = False) -> bool:
@@ -130,10 +134,20 @@ class Rendezvous:
             return
         if code not in exits.NO_FAILURES:
             self.fail(code, over=over, newest=newest)
+        self._leave_seat(code)
+
+    def _leave_seat(self, code: int) -> None:
+        """Record that this pod has left its seat, also before the attempt began: its seat may be the last one missing.
+
+        Does nothing without a seat, or if attempts are not counted.
+        """
+        if self._retries is None or self._claimed is None:
+            return
         try:
-            self._store.swap_text(f"{folder_of(self._number)}/{LEFT}{self._place.part}", f"{code}\n", before=None)
+            self._store.swap_text(f"{folder_of(self._claimed)}/{LEFT}{self._place.part}", f"{code}\n", before=None)
         except StoreError as error:
             self._once(f"cannot record that this pod ended, so its end may count as a failure: {error}")
+        self._claimed = None
 
     def refuse(self, code: int) -> None:
         """Record that the job has failed for good before this pod could claim a seat.
@@ -209,16 +223,19 @@ class Rendezvous:
         if self._store.swap_text(seat, self._name, before=None) is None and not self._owns(seat):
             self._declare_over(state.number)
             return None
+        self._claimed = state.number
         return state.number
 
     def _begin(self, stored: StoredText | None, state: AttemptState | None) -> int | None:
         """Start the next attempt, on the first pod; None if another process changed `life.json` first."""
+        self._leave_seat(exits.INTERRUPTED)  # of an attempt that began while the store did not answer this pod
         if state is not None:
             self._declare_over(state.number)
         number = 1 if state is None else state.number + 1
         begun = AttemptState(number=number) if state is None else replace(state, number=number)
         if self._store.swap_text(STATE_FILE, begun.to_json(), before=stored) is None:
             return None
+        self._claimed = number
         self._store.swap_text(f"{folder_of(number)}/{SEAT}0", self._name, before=None)
         return number
 

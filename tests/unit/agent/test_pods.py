@@ -3,16 +3,19 @@
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from launcher.agent.attempt_state import STATE_FILE, parse_attempt_state
 from launcher.agent.ending import from_notice
+from launcher.agent.errors import StoreError
 from launcher.agent.node.notices import SIGNALS, Notices
 from launcher.agent.node.placement import Placement
 from launcher.agent.rendezvous import Rendezvous, folder_of
 from launcher.agent.store.journal import Journal, Tail, end_of, key_of
 from launcher.agent.store.objects import StoredText
+from tests.waiting import until
 
 
 class Memory:
@@ -275,6 +278,55 @@ def test_pod_lost_with_the_node_is_an_interruption(quick):
     for boot in range(3):
         pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}/{boot}", retries=0) for part in (0, 1)]
         assert [placement.attempt for placement in joined(*pods)] == [boot + 1] * 2
+
+
+def pods_of(store, *, of_first=None):
+    """The two pods of a job that may not fail, each on its own node, which stays; `of_first`: the first pod's store."""
+    stores = (of_first or store, store)
+    return [Rendezvous(at, place(part), say=[].append, node_id=f"m{part}", retries=0) for part, at in enumerate(stores)]
+
+
+def begun_once(store):
+    """The store of a job whose first attempt was interrupted."""
+    joined(*(pods := pods_of(store)))
+    for pod in pods:
+        pod.leave(75, over=lambda: False)
+    return store
+
+
+def test_pod_ended_while_it_waits_for_others_is_an_interruption(quick):
+    """An operator starts the pod of a drained node alone, and then all pods again."""
+    store, ends = begun_once(Memory()), threading.Event()
+    first, late = pods_of(store)
+    waiting = threading.Thread(target=first.join, kwargs={"over": ends.is_set})
+    waiting.start()
+    until(lambda: f"{folder_of(2)}/seat-0" in store.sizes())
+    ends.set()
+    waiting.join(20)
+    assert joined(late)[0].attempt == 2, "it claims the last seat of an attempt whose first pod has ended"
+    late.leave(75, over=lambda: False)
+    pods = pods_of(store)
+    assert [placement and placement.attempt for placement in joined(*pods)] == [3, 3], [pod.failed for pod in pods]
+
+
+def test_attempt_begun_while_the_store_did_not_answer_the_first_pod_is_an_interruption(quick):
+    store = begun_once(Memory())
+
+    def sizes(below):
+        until(lambda: f"{folder_of(2)}/seat-1" in store.sizes())
+        unsteady.sizes = store.sizes
+        raise StoreError("503")
+
+    unsteady = SimpleNamespace(find_text=store.find_text, swap_text=store.swap_text, sizes=sizes)
+    first, late = pods_of(store, of_first=unsteady)
+    placements = []
+    waiting = threading.Thread(target=lambda: placements.append(first.join(over=lambda: False)))
+    waiting.start()
+    assert joined(late)[0].attempt == 2
+    late.leave(75, over=lambda: False)
+    assert joined(pods_of(store)[1])[0].attempt == 3
+    waiting.join(20)
+    assert [placement and placement.attempt for placement in placements] == [3], first.failed
 
 
 def test_refusing_pod_ends_the_job_for_all_pods(quick):
