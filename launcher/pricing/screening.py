@@ -12,6 +12,7 @@ from launcher.planning.disks import DISK_TOO_SMALL
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize, LowestPrices
+from launcher.pricing.blocks import HOURS_A_DAY, bought_capacity
 from launcher.pricing.candidate import AnyCandidate, Order, order
 from launcher.pricing.compute import Charge, charge, committed_hours, least_hours, with_commitment
 from launcher.pricing.context import PricingContext
@@ -260,25 +261,29 @@ class _Screen:
         """
         hours: dict[int, tuple[float, float]] = {}
         for number, (index, term, rates, _) in enumerate(offers):
-            group, prepaid = self.groups[index], self.groups[index].option in PREPAID
+            group = self.groups[index]
+            bought = bought_capacity(self._context.request.purchase, group.option) is not None
             share = LOWEST_SHARE if group.option is PurchaseOption.SPOT else 1.0
-            idle_h, committed_h = self._least_unused(group, term)
+            idle_h, least_h = self._least_unused(group, term)
             for nodes in group.node_counts:
                 if nodes not in hours:
                     hours[nodes] = least_hours(self._estimator.work(group.instance_type, nodes))
                 job_h, start_h = hours[nodes]
                 if late or not self._is_late(job_h):
-                    used_h = max((job_h + start_h) * share + idle_h, committed_h) * nodes
-                    usd = 0.0 if prepaid else rates[0][0] * used_h * self._discounted - ROUNDED_USD
+                    used_h = max((job_h + start_h) * share + idle_h, least_h) * nodes
+                    usd = 0.0 if bought else rates[0][0] * used_h * self._discounted - ROUNDED_USD
                     yield _Compute(usd, nodes, number, used_h)
 
     def _least_unused(self, group: CandidateGroup, term: int) -> tuple[float, float]:
-        """The least hours for which a group's nodes stay after a job, and that a run pays of a new commitment."""
+        """The least hours for which a group's nodes stay after a job, and the least that a run pays, used or not."""
         key = (group.target, group.option, group.terms[term][1])
         if key not in self._unused:
             place, request = group.place(0, group.node_counts[0], term), self._context.request
-            idle_h = tail_hours(place, request, math.inf, learned=self._context.tail(place))
-            self._unused[key] = idle_h, committed_hours(place, request, 0.0)
+            if group.option in PREPAID:
+                self._unused[key] = 0.0, HOURS_A_DAY
+            else:
+                idle_h = tail_hours(place, request, math.inf, learned=self._context.tail(place))
+                self._unused[key] = idle_h, committed_hours(place, request, 0.0)
         return self._unused[key]
 
     def _lead(self, offers: _Offers, compute: _Compute) -> _Lead | None:
