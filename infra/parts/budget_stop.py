@@ -64,7 +64,7 @@ class BudgetStop:
         if self.place is None:
             return ()
         actions = ["s3:GetObject", "s3:PutObject"]
-        return (iam.PolicyStatement(sid="TellJob", actions=actions, resources=[self.place.arn]),)
+        return (iam.PolicyStatement(sid="WriteStopMessage", actions=actions, resources=[self.place.arn]),)
 
 
 def plain_usd(usd: Decimal) -> str:

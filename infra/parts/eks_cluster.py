@@ -143,14 +143,16 @@ class EksCluster(Construct):
         policy = iam.Policy(self, "Lends", roles=[self.access_role])
         policy.add_statements(
             iam.PolicyStatement(
-                sid="Lend",
+                sid="AssociatePods",
                 actions=["eks:CreatePodIdentityAssociation", "eks:ListPodIdentityAssociations"],
                 resources=[arn],
             ),
-            iam.PolicyStatement(sid="TakeBack", actions=["eks:DeletePodIdentityAssociation"], resources=[associations]),
-            iam.PolicyStatement(sid="LookAtRole", actions=["iam:GetRole"], resources=[role_arn]),
             iam.PolicyStatement(
-                sid="GiveRole",
+                sid="DisassociatePods", actions=["eks:DeletePodIdentityAssociation"], resources=[associations]
+            ),
+            iam.PolicyStatement(sid="GetRole", actions=["iam:GetRole"], resources=[role_arn]),
+            iam.PolicyStatement(
+                sid="PassRole",
                 actions=["iam:PassRole"],
                 resources=[role_arn],
                 conditions={"StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}},

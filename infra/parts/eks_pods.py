@@ -48,8 +48,10 @@ def _role(scope: Construct, log: logs.CfnLogGroup) -> iam.Role:
     """The function's role for AWS itself; its access entry grants its permissions in the cluster."""
     statements = [
         # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
-        iam.PolicyStatement(sid="StandInSubnet", actions=list(INTERFACES), resources=["*"]),
-        iam.PolicyStatement(sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]),
+        iam.PolicyStatement(sid="AttachToSubnet", actions=list(INTERFACES), resources=["*"]),
+        iam.PolicyStatement(
+            sid="WriteLog", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
+        ),
     ]
     return iam.Role(
         scope,
@@ -78,7 +80,7 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         ),
         # Boots are reported with the nodes' own role, which pods cannot use.
         iam.PolicyStatement(
-            sid="LeaveBoots",
+            sid="DenyBootReports",
             effect=iam.Effect.DENY,
             actions=["s3:PutObject"],
             resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}/{BOOTS_FOLDER}")],
@@ -89,7 +91,7 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
     if compile_cache:
         statements.append(
             iam.PolicyStatement(
-                sid="KeepCompiledPrograms",
+                sid="WriteCompileCache",
                 actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
                 resources=[store.objects(COMPILED_FOLDER)],
             )
@@ -103,14 +105,14 @@ def _changes(
     journal = "/".join(part for part in (folder, JOURNAL_FOLDER) if part)
     return [
         iam.PolicyStatement(
-            sid=f"KeepCheckpoints{title}",
+            sid=f"WriteCheckpoints{title}",
             actions=["s3:AbortMultipartUpload", "s3:PutObject"],
             resources=[store.objects(folder)],
             conditions=conditions,
         ),
         marking_statement(f"MarkSuperseded{title}", store.objects(folder), conditions or {}),
         iam.PolicyStatement(
-            sid=f"TidyJournal{title}",
+            sid=f"DeleteJournal{title}",
             actions=["s3:DeleteObject"],
             resources=[store.objects(journal)],
             conditions=conditions,

@@ -45,12 +45,12 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     """
     name, place = cluster_name(plan), f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}"
     endpoint = iam.PolicyStatement(
-        sid="StopEndpoint",
+        sid="DeleteEndpoint",
         actions=["sagemaker:DeleteEndpoint", "sagemaker:DescribeEndpoint"],
         resources=[f"{place}:endpoint/{name}"],
     )
     copies = iam.PolicyStatement(
-        sid="StopCopies",
+        sid="DeleteInferenceComponents",
         actions=["sagemaker:DeleteInferenceComponent", "sagemaker:DescribeInferenceComponent"],
         resources=[f"{place}:inference-component/{name}"],
     )
@@ -60,7 +60,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     # SageMaker deletes a scaled endpoint only for callers that may deregister its range (developer guide, "Delete an
     # endpoint that has autoscaling"). An endpoint may get a range after its first deployment.
     ranges = iam.PolicyStatement(
-        sid="StopScaling",
+        sid="DeregisterScaling",
         actions=[
             "application-autoscaling:DeregisterScalableTarget",
             *(["application-autoscaling:RegisterScalableTarget"] if to_zero else []),
@@ -70,7 +70,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     )
     logs = f"arn:{Aws.PARTITION}:logs:{region}:{account}:log-group:/aws/sagemaker"
     read = iam.PolicyStatement(
-        sid="ReadStarts",
+        sid="ReadStartLogs",
         actions=["logs:DescribeLogStreams", "logs:GetLogEvents"],
         resources=[f"{logs}/Endpoints/{name}:*", f"{logs}/InferenceComponents/{name}:*"],
     )

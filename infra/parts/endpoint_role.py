@@ -49,19 +49,19 @@ class EndpointRole(Construct):
             *pull_statements(endpoint.image),
             *self._model(endpoint.model_uri),
             iam.PolicyStatement(
-                sid="Log",
+                sid="WriteLog",
                 actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
                 resources=[log.attr_arn],
             ),
             # Metrics can be allowed by namespace, not by resource.
             iam.PolicyStatement(
-                sid="Report",
+                sid="PutMetrics",
                 actions=["cloudwatch:PutMetricData"],
                 resources=["*"],
                 conditions={"StringEquals": {"cloudwatch:namespace": list(_METRICS)}},
             ),
             iam.PolicyStatement(
-                sid="WatchDeployments",
+                sid="DescribeAlarms",
                 actions=["cloudwatch:DescribeAlarms"],
                 resources=[alarm.attr_arn for alarm in rollback],
             ),
@@ -95,7 +95,7 @@ class EndpointRole(Construct):
         arn, folder = f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix.strip("/")
         return [
             iam.PolicyStatement(
-                sid="FindModel",
+                sid="ListModel",
                 actions=["s3:ListBucket"],
                 resources=[arn],
                 conditions={"StringLike": {"s3:prefix": [f"{folder}/*" if folder else "*"]}},
@@ -114,7 +114,7 @@ class EndpointRole(Construct):
         answers = [bucket.arn_for_objects(f"{folder}/*") for folder in (OUTPUT, FAILURES)]
         requests = bucket.arn_for_objects(f"{INPUT}/*")
         return [
-            iam.PolicyStatement(sid="TakeRequests", actions=["s3:GetObject"], resources=[requests]),
+            iam.PolicyStatement(sid="ReadRequests", actions=["s3:GetObject"], resources=[requests]),
             # A long answer is uploaded in parts.
             iam.PolicyStatement(
                 sid="WriteResponses", actions=["s3:AbortMultipartUpload", "s3:PutObject"], resources=answers
@@ -142,7 +142,7 @@ def invoke_policy(
         answers = [bucket.arn_for_objects(f"{folder}/*") for folder in (OUTPUT, FAILURES)]
         requests = bucket.arn_for_objects(f"{INPUT}/*")
         statements += [
-            iam.PolicyStatement(sid="Ask", actions=["s3:PutObject"], resources=[requests]),
+            iam.PolicyStatement(sid="WriteRequests", actions=["s3:PutObject"], resources=[requests]),
             iam.PolicyStatement(sid="Read", actions=["s3:GetObject"], resources=answers),
         ]
     else:

@@ -175,31 +175,31 @@ class GuardFunction(Construct):
         parameter = f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{state.name}"
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
-            iam.PolicyStatement(sid="Look", actions=actions, resources=["*"]),
+            iam.PolicyStatement(sid="Describe", actions=actions, resources=["*"]),
             # The same for reporting metrics, which can be allowed by namespace.
             iam.PolicyStatement(
-                sid="Report",
+                sid="PutMetrics",
                 actions=["cloudwatch:PutMetricData"],
                 resources=["*"],
                 conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
             ),
             iam.PolicyStatement(
-                sid="KeepState",
+                sid="StoreState",
                 actions=["ssm:GetParameter", "ssm:GetParameterHistory", "ssm:PutParameter"],
                 resources=[parameter],
             ),
             iam.PolicyStatement(
-                sid="OwnAge",
+                sid="DescribeOwnStack",
                 actions=["cloudformation:DescribeStackEvents", "cloudformation:DescribeStacks"],
                 resources=[Aws.STACK_ID],
             ),
             *rights.stop,
-            iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
+            iam.PolicyStatement(sid="Publish", actions=["sns:Publish"], resources=list(settings.topics)),
             *(settings.stop.statements if settings.stop is not None else ()),
             *(settings.folder.statements if settings.folder is not None else ()),
             *_key_use(settings.key_arn, stored=settings.folder is not None),
             iam.PolicyStatement(
-                sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
+                sid="WriteLog", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
             ),
         ]
 

@@ -126,14 +126,16 @@ class HyperPodChart(Construct):
                 "Install": iam.PolicyDocument(
                     statements=[
                         iam.PolicyStatement(
-                            sid="FetchChart",
+                            sid="GetChart",
                             actions=["s3:GetObject"],
                             resources=[f"arn:{Aws.PARTITION}:s3:::{chart.bucket_name}/{chart.object_key}"],
                         ),
                         # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
-                        iam.PolicyStatement(sid="StandInSubnet", actions=list(INTERFACES), resources=["*"]),
+                        iam.PolicyStatement(sid="AttachToSubnet", actions=list(INTERFACES), resources=["*"]),
                         iam.PolicyStatement(
-                            sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
+                            sid="WriteLog",
+                            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                            resources=[log.attr_arn],
                         ),
                     ]
                 )

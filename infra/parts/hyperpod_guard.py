@@ -34,7 +34,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         conditions={"StringEquals": {"aws:ResourceTag/slipway:cluster": plan.cluster_name}},
     )
     logs = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/Clusters/{name}/*"
-    read = iam.PolicyStatement(sid="ReadStarts", actions=["logs:GetLogEvents"], resources=[logs])
+    read = iam.PolicyStatement(sid="ReadStartLogs", actions=["logs:GetLogEvents"], resources=[logs])
     return Rights(reads=(), stop=(stop, read), variables={"CONTINUOUS": "true"} if continuous else {})
 
 

@@ -18,7 +18,7 @@ PULL_POLICY = "AmazonEC2ContainerRegistryPullOnly"
 
 def _report(namespace: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(
-        sid="Report",
+        sid="PutMetrics",
         actions=["cloudwatch:PutMetricData"],
         resources=["*"],
         conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
@@ -115,7 +115,7 @@ class HyperPodRole(Construct):
                 resources=["*"],
             ),
             iam.PolicyStatement(
-                sid="AddressesOfPods",
+                sid="PodAddresses",
                 actions=[
                     "ec2:AssignPrivateIpAddresses",
                     "ec2:AttachNetworkInterface",
@@ -127,7 +127,7 @@ class HyperPodRole(Construct):
             ),
             # The other resources of an attachment and of a change of groups.
             iam.PolicyStatement(
-                sid="JoinMachines",
+                sid="AttachPodInterfaces",
                 actions=["ec2:AttachNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute"],
                 resources=[self._arn("instance/*")],
             ),
@@ -140,13 +140,13 @@ class HyperPodRole(Construct):
     def _scripts(lifecycle: HyperPodLifecycle) -> list[iam.PolicyStatement]:
         return [
             iam.PolicyStatement(
-                sid="FindScripts",
+                sid="ListScripts",
                 actions=["s3:ListBucket"],
                 resources=[lifecycle.bucket_arn],
                 conditions={"StringLike": {"s3:prefix": [f"{lifecycle.prefix}*"]}},
             ),
             iam.PolicyStatement(
-                sid="FetchScripts",
+                sid="GetScripts",
                 actions=["s3:GetObject"],
                 resources=[f"{lifecycle.bucket_arn}/{lifecycle.prefix}/*"],
             ),
@@ -165,7 +165,7 @@ class HyperPodRole(Construct):
         return [
             describe_network(),
             iam.PolicyStatement(
-                sid="MakeInterfaces",
+                sid="CreateInterfaces",
                 actions=["ec2:CreateNetworkInterface"],
                 resources=[
                     interfaces,
@@ -174,7 +174,7 @@ class HyperPodRole(Construct):
                 ],
             ),
             iam.PolicyStatement(
-                sid="LendInterfaces",
+                sid="ManageInterfaces",
                 actions=[
                     "ec2:CreateNetworkInterfacePermission",
                     "ec2:DeleteNetworkInterface",

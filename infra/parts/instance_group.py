@@ -50,9 +50,9 @@ class InstanceProfile(Construct):
         streams = f"arn:{Aws.PARTITION}:logs:{Stack.of(self).region}:{Aws.ACCOUNT_ID}:log-group:{log_group}:*"
         statements = [
             # EC2 supports no resource for this action.
-            iam.PolicyStatement(sid="FindInstances", actions=["ec2:DescribeInstances"], resources=["*"]),
+            iam.PolicyStatement(sid="DescribeInstances", actions=["ec2:DescribeInstances"], resources=["*"]),
             iam.PolicyStatement(
-                sid="EndInstances",
+                sid="TerminateInstances",
                 actions=[
                     "autoscaling:CompleteLifecycleAction",
                     "autoscaling:SetDesiredCapacity",
@@ -60,7 +60,9 @@ class InstanceProfile(Construct):
                 ],
                 resources=[group_arn(self, group)],
             ),
-            iam.PolicyStatement(sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]),
+            iam.PolicyStatement(
+                sid="WriteLog", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]
+            ),
         ]
         return iam.Role(
             self,

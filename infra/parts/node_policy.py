@@ -94,7 +94,7 @@ class NodePolicy(Construct):
             statements += [lending_statement(kms_key_arn)] if lends_key else []
         if fetched:
             scripts = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in fetched]
-            statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
+            statements.append(iam.PolicyStatement(sid="GetSetUpScripts", actions=["s3:GetObject"], resources=scripts))
         statements.extend(_reach_statements(reached, conditions or {}))
         statements.extend(_secret_statements(secrets))
         statements.extend(pull_statements(image))
@@ -140,7 +140,7 @@ def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
 def lending_statement(key_arn: str) -> iam.PolicyStatement:
     """Permission to grant a key to SageMaker for the volumes of its instances."""
     return iam.PolicyStatement(
-        sid="LendKey",
+        sid="CreateKeyGrant",
         actions=["kms:CreateGrant"],
         resources=[key_arn],
         conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
@@ -150,7 +150,7 @@ def lending_statement(key_arn: str) -> iam.PolicyStatement:
 def finding_statement(store: StoreAccess) -> iam.PolicyStatement:
     """Permission to list the jobs' part of the store."""
     return iam.PolicyStatement(
-        sid="FindCheckpoints",
+        sid="ListCheckpoints",
         actions=["s3:ListBucket"],
         resources=[store.bucket_arn],
         conditions={"StringLike": {"s3:prefix": [f"{store.prefix}/*" if store.prefix else "*"]}},
@@ -179,7 +179,7 @@ def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.Pol
     statements = [
         finding_statement(store),
         iam.PolicyStatement(
-            sid="KeepCheckpoints",
+            sid="WriteCheckpoints",
             actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
             resources=[store.objects()],
         ),
@@ -201,14 +201,14 @@ def guard_statements(store: StoreAccess, reports_as: str | None = None) -> Itera
     CloudWatchAgentServerPolicy, which has no condition.
     """
     yield iam.PolicyStatement(
-        sid="LeaveGuard",
+        sid="DenyGuardWrites",
         effect=iam.Effect.DENY,
         actions=["s3:DeleteObject", "s3:PutObject"],
         resources=[store.objects(BUDGET_FOLDER), store.objects(f"{GUARD_FOLDER}/*/{SENT_FOLDER}")],
     )
     if reports_as is not None:
         yield iam.PolicyStatement(
-            sid="LeaveGuardsMetrics",
+            sid="DenyGuardMetrics",
             effect=iam.Effect.DENY,
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
@@ -231,13 +231,13 @@ def _reach_statements(
             listed = [place.prefix, f"{place.prefix}/*"] if place.prefix else ["*"]
             changes = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject")
             yield iam.PolicyStatement(
-                sid=f"Find{title}{number or ''}",
+                sid=f"List{title}{number or ''}",
                 actions=["s3:ListBucket"],
                 resources=[place.bucket_arn],
                 conditions={**conditions, "StringLike": {"s3:prefix": listed}},
             )
             yield iam.PolicyStatement(
-                sid=f"{'Keep' if writes else 'Read'}{title}{number or ''}",
+                sid=f"{'Write' if writes else 'Read'}{title}{number or ''}",
                 actions=sorted({"s3:GetObject", *(changes if writes else ())}),
                 resources=[place.objects()],
                 conditions=conditions,

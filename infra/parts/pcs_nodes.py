@@ -100,7 +100,7 @@ class PcsProfile(Construct):
             iam.ManagedPolicy.from_managed_policy_arn(self, f"Own{n}", arn) for n, arn in enumerate(policy_arns)
         ]
         report = iam.PolicyStatement(
-            sid="Report",
+            sid="PutMetrics",
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": namespace}},

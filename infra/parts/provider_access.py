@@ -71,11 +71,13 @@ def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
     )
     return [
         iam.PolicyStatement(
-            sid="LinkFileSystem",
+            sid="FsxServiceRole",
             actions=["iam:AttachRolePolicy", "iam:CreateServiceLinkedRole", "iam:PutRolePolicy"],
             resources=[linked],
         ),
-        iam.PolicyStatement(sid="LinkData", actions=["s3:Get*", "s3:List*", "s3:PutBucketPolicy"], resources=[arn]),
+        iam.PolicyStatement(
+            sid="ReadDataBucket", actions=["s3:Get*", "s3:List*", "s3:PutBucketPolicy"], resources=[arn]
+        ),
         iam.PolicyStatement(sid="ReadData", actions=["s3:Get*", "s3:PutObject"], resources=[f"{arn}/{folder}*"]),
     ]
 
@@ -102,9 +104,9 @@ def _role_statements(arns: Sequence[str]) -> list[iam.PolicyStatement]:
     AWS's published policies allow only roles below /parallelcluster/.
     """
     return [
-        iam.PolicyStatement(sid="LookAtRoles", actions=["iam:GetRole"], resources=list(arns)),
+        iam.PolicyStatement(sid="ReadRoles", actions=["iam:GetRole"], resources=list(arns)),
         iam.PolicyStatement(
-            sid="GiveRoles",
+            sid="PassRoles",
             actions=["iam:PassRole"],
             resources=list(arns),
             conditions={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
@@ -122,12 +124,12 @@ def _own_statements() -> list[iam.PolicyStatement]:
     rules = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:rule/*"
     return [
         iam.PolicyStatement(
-            sid="KeepEvents",
+            sid="StoreEvents",
             actions=["s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:ListBucketVersions", "s3:PutObject"],
             resources=[bucket],
         ),
         iam.PolicyStatement(
-            sid="PollByRule",
+            sid="PollingRules",
             actions=["events:DeleteRule", "events:PutRule", "events:PutTargets", "events:RemoveTargets"],
             resources=[rules],
         ),

@@ -20,7 +20,7 @@ def pull_statements(image: str | None) -> list[iam.PolicyStatement]:
         return []
     repository = match["path"].partition("@")[0].partition(":")[0]
     return [
-        iam.PolicyStatement(sid="OpenRegistry", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+        iam.PolicyStatement(sid="GetRegistryToken", actions=["ecr:GetAuthorizationToken"], resources=["*"]),
         iam.PolicyStatement(
             sid="PullImage",
             actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],

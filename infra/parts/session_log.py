@@ -62,7 +62,7 @@ class SessionLog(Construct):
                         resources=[f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:{log.ref}:*"],
                     ),
                     # The agent lists groups to check that this one exists; the call takes no resource.
-                    iam.PolicyStatement(sid="FindLog", actions=["logs:DescribeLogGroups"], resources=["*"]),
+                    iam.PolicyStatement(sid="DescribeLogGroups", actions=["logs:DescribeLogGroups"], resources=["*"]),
                 ]
             ),
         ).ref

@@ -27,10 +27,12 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         conditions={"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": plan.cluster_name}},
     )
     describe = iam.PolicyStatement(
-        sid="LookAtJobs", actions=["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"], resources=[jobs]
+        sid="DescribeTrainingJobs", actions=["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"], resources=[jobs]
     )
     group = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
-    keep = iam.PolicyStatement(sid="KeepLog", actions=["logs:PutRetentionPolicy"], resources=[group, f"{group}:*"])
+    keep = iam.PolicyStatement(
+        sid="PutLogRetention", actions=["logs:PutRetentionPolicy"], resources=[group, f"{group}:*"]
+    )
     return Rights(
         reads=("cloudwatch:GetMetricData", "logs:DescribeLogGroups", "sagemaker:ListTrainingJobs"),
         stop=(stop, describe, keep),

@@ -96,7 +96,7 @@ class InstancesStack(ClusterStack):
         store, types = network.store, (plan.place.instance_type, *plan.request.target.fallback_types)
         compiles = any(keeps_compiled_programs(self._catalog.instance_types[name]) for name in types)
         journal = JOURNAL_FOLDER if plan.request.checkpoint.store_uri is not None else f"{plan.name}/{JOURNAL_FOLDER}"
-        tidy = iam.PolicyStatement(sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(journal)])
+        tidy = iam.PolicyStatement(sid="DeleteJournal", actions=["s3:DeleteObject"], resources=[store.objects(journal)])
         policy = NodePolicy(
             self,
             "NodePolicy",

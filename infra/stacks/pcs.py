@@ -52,13 +52,13 @@ def guard_rights(plan: Plan, scope: Construct, cluster_id: str, role_arn: str) -
             resources=[cluster, f"{cluster}/computenodegroup/*"],
         ),
         iam.PolicyStatement(
-            sid="StopsThroughPcs",
+            sid="UpdateNodesThroughPcs",
             actions=["ec2:CreateFleet", "ec2:CreateTags", "ec2:RunInstances", "iam:GetInstanceProfile"],
             resources=["*"],
             conditions=through,
         ),
         iam.PolicyStatement(
-            sid="GiveRole",
+            sid="PassRole",
             actions=["iam:PassRole"],
             resources=[role_arn],
             conditions={"StringEquals": {"iam:PassedToService": f"ec2.{Aws.URL_SUFFIX}"}},

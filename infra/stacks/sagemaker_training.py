@@ -57,7 +57,7 @@ def _log_statements(scope: Construct) -> Sequence[iam.PolicyStatement]:
     group = f"arn:{Aws.PARTITION}:logs:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
     return (
         iam.PolicyStatement(
-            sid="Log",
+            sid="WriteLog",
             actions=[
                 "logs:CreateLogGroup",
                 "logs:CreateLogStream",
@@ -67,7 +67,7 @@ def _log_statements(scope: Construct) -> Sequence[iam.PolicyStatement]:
             resources=[group, f"{group}:*"],
         ),
         iam.PolicyStatement(
-            sid="Report",
+            sid="PutMetrics",
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
             conditions={"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*"]}},
@@ -109,7 +109,7 @@ class TrainingJobsStack(ClusterStack):
         facts = self._catalog.instance_types[plan.place.instance_type]
         compiles = keeps_compiled_programs(facts)
         journal = JOURNAL_FOLDER if plan.request.checkpoint.store_uri is not None else f"{plan.name}/{JOURNAL_FOLDER}"
-        tidy = iam.PolicyStatement(sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(journal)])
+        tidy = iam.PolicyStatement(sid="DeleteJournal", actions=["s3:DeleteObject"], resources=[store.objects(journal)])
         return NodePolicy(
             self,
             "NodePolicy",

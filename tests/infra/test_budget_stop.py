@@ -43,7 +43,7 @@ def test_guard_with_spending_limit_gets_rates_and_stop_uri(synthesised, kind):
     assert "/500.5.json" in str(variables["STOP_URI"])
     roles = assembly.resources("training", "AWS::IAM::Role").values()
     statements = [statement for role in roles for policy in role.get("Policies", []) for statement in _of(policy)]
-    (tells,) = [statement for statement in statements if statement.get("Sid") == "TellJob"]
+    (tells,) = [statement for statement in statements if statement.get("Sid") == "WriteStopMessage"]
     assert tells["Action"] == ["s3:GetObject", "s3:PutObject"]
     assert "/.budget/*" in str(tells["Resource"])
 

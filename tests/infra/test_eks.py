@@ -304,16 +304,18 @@ class TestRights:
         )
         (key,) = example.resources("training", "AWS::EKS::Cluster")
         statements_by_key = {statement["Sid"]: statement for statement in lends["Statement"]}
-        assert set(statements_by_key) == {"Lend", "TakeBack", "LookAtRole", "GiveRole"}
-        assert statements_by_key["Lend"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
+        assert set(statements_by_key) == {"AssociatePods", "DisassociatePods", "GetRole", "PassRole"}
+        assert statements_by_key["AssociatePods"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
         name = example.resources("training", "AWS::EKS::Cluster")[key]["Name"]
-        assert statements_by_key["TakeBack"]["Resource"]["Fn::Join"][1][-1] == f":podidentityassociation/{name}/*"
         assert (
-            statements_by_key["LookAtRole"]["Resource"]
-            == statements_by_key["GiveRole"]["Resource"]
+            statements_by_key["DisassociatePods"]["Resource"]["Fn::Join"][1][-1] == f":podidentityassociation/{name}/*"
+        )
+        assert (
+            statements_by_key["GetRole"]["Resource"]
+            == statements_by_key["PassRole"]["Resource"]
             == outputs["PodRoleArn"]["Value"]
         )
-        assert statements_by_key["GiveRole"]["Condition"] == {
+        assert statements_by_key["PassRole"]["Condition"] == {
             "StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}
         }
 
@@ -328,16 +330,14 @@ class TestRights:
             for statement in statements_by_sid.values()
             if statement["Effect"] == "Allow" and statement["Action"] not in ("s3:GetObject", "s3:ListBucket")
         }
-        denied = statements_by_sid["LeaveGuard"]
+        denied = statements_by_sid["DenyGuardWrites"]
         assert denied["Effect"] == "Deny"
         assert [last(resource) for resource in denied["Resource"]] == ["/jobs/.budget/*", "/jobs/.guard/*/told/*"]
-        compiled = (
-            {"KeepCompiledPrograms": "/jobs/.compile-cache/*"} if "KeepCompiledPrograms" in statements_by_sid else {}
-        )
+        compiled = {"WriteCompileCache": "/jobs/.compile-cache/*"} if "WriteCompileCache" in statements_by_sid else {}
         assert writing == {
-            "KeepCheckpoints": f"{account_folder}/*",
+            "WriteCheckpoints": f"{account_folder}/*",
             "MarkSuperseded": f"{account_folder}/*",
-            "TidyJournal": f"{account_folder}/.runs/*",
+            "DeleteJournal": f"{account_folder}/.runs/*",
             "WriteMessages": trouble_folder,
             **compiled,
         }
@@ -350,7 +350,7 @@ class TestRights:
         assembly = synthesised(f"{text}checkpoint: {{uri: s3://team/runs}}\n")
         statements_by_sid = statements(assembly)
         tag = "aws:PrincipalTag/kubernetes-service-account"
-        for sid, below in (("KeepCheckpoints", ""), ("MarkSuperseded", ""), ("TidyJournal", ".runs/")):
+        for sid, below in (("WriteCheckpoints", ""), ("MarkSuperseded", ""), ("DeleteJournal", ".runs/")):
             assert last(statements_by_sid[sid]["Resource"]).endswith(f":s3:::team/runs/${{{tag}}}/{below}*")
             whole = statements_by_sid[f"{sid}WherePlanned"]
             assert last(whole["Resource"]).endswith(f":s3:::team/runs/{below}*")
@@ -360,9 +360,9 @@ class TestRights:
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
         assembly = synthesised(f"{text}checkpoint: {{mode: own, uri: s3://team/runs}}\n")
         statements_by_sid = statements(assembly)
-        assert last(statements_by_sid["KeepOwnCheckpoints"]["Resource"]) == ":s3:::team/runs/*"
+        assert last(statements_by_sid["WriteOwnCheckpoints"]["Resource"]) == ":s3:::team/runs/*"
         tag = "aws:PrincipalTag/kubernetes-service-account"
-        for sid in ("KeepOwnCheckpoints", "FindOwnCheckpoints"):
+        for sid in ("WriteOwnCheckpoints", "ListOwnCheckpoints"):
             assert statements_by_sid[sid]["Condition"]["StringEquals"] == {tag: assembly.plan.name}
 
     def test_guard_scales_only_worker_node_group(self, trn1_spot, p5_block):

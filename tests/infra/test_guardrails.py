@@ -80,14 +80,14 @@ class TestGuard:
             for statement in policy["PolicyDocument"]["Statement"]
             if statement["Resource"] == "*"
         }
-        assert set(starred) == {"Look", "Report"}
-        assert starred["Look"]["Action"] == [
+        assert set(starred) == {"Describe", "PutMetrics"}
+        assert starred["Describe"]["Action"] == [
             "cloudwatch:GetMetricData",
             "cloudwatch:GetMetricStatistics",
             "ec2:DescribeInstances",
             "ec2:DescribeSpotPriceHistory",
         ]
-        assert starred["Report"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Slipway"}}
+        assert starred["PutMetrics"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Slipway"}}
 
     def test_guard_role_stops_only_fleet_of_cluster(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()

@@ -182,11 +182,11 @@ class TestScripts:
 class TestRole:
     def test_node_role_reads_only_lifecycle_folder(self, example):
         _, statements_by_sid = statements(example)
-        assert statements_by_sid["FetchScripts"]["Action"] == "s3:GetObject"
+        assert statements_by_sid["GetScripts"]["Action"] == "s3:GetObject"
         assert re.search(
-            r"/slipway-hyperpod/[0-9a-f]{64}/\*$", statements_by_sid["FetchScripts"]["Resource"]["Fn::Join"][1][-1]
+            r"/slipway-hyperpod/[0-9a-f]{64}/\*$", statements_by_sid["GetScripts"]["Resource"]["Fn::Join"][1][-1]
         )
-        assert "slipway-hyperpod/" in json.dumps(statements_by_sid["FindScripts"]["Condition"])
+        assert "slipway-hyperpod/" in json.dumps(statements_by_sid["ListScripts"]["Condition"])
 
     def test_role_actions_have_no_wildcard_and_star_resources_are_listed(self, example):
         for role in some(example.resources("training", "AWS::IAM::Role").values()):
@@ -194,11 +194,11 @@ class TestRole:
                 actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                 assert not [action for action in actions if "*" in action]
                 if statement["Resource"] == "*":
-                    assert statement["Sid"] in ("Look", "DescribeNetwork", "Report")
+                    assert statement["Sid"] in ("Describe", "DescribeNetwork", "PutMetrics")
 
     def test_node_role_creates_interfaces_only_in_cluster_subnet(self, example):
         _, statements_by_sid = statements(example)
-        text = json.dumps(statements_by_sid["MakeInterfaces"]["Resource"])
+        text = json.dumps(statements_by_sid["CreateInterfaces"]["Resource"])
         assert ":subnet/*" not in text
         assert ":security-group/*" not in text
 
@@ -206,7 +206,7 @@ class TestRole:
         _, statements_by_sid = statements(example)
         for sid, statement in statements_by_sid.items():
             actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
-            if sid in ("MakeInterfaces", "DetachNetworkInterfaces", "TagInterfaces") or not [
+            if sid in ("CreateInterfaces", "DetachNetworkInterfaces", "TagInterfaces") or not [
                 action for action in actions if action.startswith("ec2:")
             ]:
                 continue
@@ -214,7 +214,7 @@ class TestRole:
                 assert all(action.startswith("ec2:Describe") for action in actions)
                 continue
             (subnet,) = (
-                arn for arn in statements_by_sid["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn)
+                arn for arn in statements_by_sid["CreateInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn)
             )
             assert statement["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}, sid
             assert ":network-interface/*" in json.dumps(statement["Resource"])

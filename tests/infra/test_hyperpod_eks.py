@@ -170,8 +170,8 @@ class TestChart:
         roles = example.resources("training", "AWS::IAM::Role")
         (role,) = (role for key, role in roles.items() if key.startswith("Chart"))
         statements = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
-        assert set(statements) == {"FetchChart", "StandInSubnet", "Log"}
-        assert json.dumps(statements["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
+        assert set(statements) == {"GetChart", "AttachToSubnet", "WriteLog"}
+        assert json.dumps(statements["GetChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
 
     def test_chart_function_runs_in_node_subnet(self, example):
         function = functions(example)["Chart"]
@@ -207,7 +207,7 @@ class TestRights:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                     assert not [action for action in actions if "*" in action]
                     if statement["Resource"] == "*":
-                        known = ("Look", "DescribeNetwork", "DescribeInstances", "Report", "StandInSubnet")
+                        known = ("Describe", "DescribeNetwork", "DescribeInstances", "PutMetrics", "AttachToSubnet")
                         assert statement["Sid"] in known
 
     def test_node_role_assigns_pod_addresses_only_in_cluster_subnet(self, example):
@@ -216,8 +216,8 @@ class TestRights:
         statements = {
             statement["Sid"]: statement for statement in machine["Policies"][0]["PolicyDocument"]["Statement"]
         }
-        (subnet,) = (arn for arn in statements["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn))
-        assert statements["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
+        (subnet,) = (arn for arn in statements["CreateInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn))
+        assert statements["PodAddresses"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
         assert statements["AssumePodRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"

@@ -68,23 +68,23 @@ class TestSecurityGroup:
 class TestNodePolicy:
     def test_node_role_statements_limited_to_store_prefix(self, p5):
         statements_by_sid = node_statements(p5)
-        denied = {"LeaveGuard", "LeaveGuardsMetrics"}
+        denied = {"DenyGuardWrites", "DenyGuardMetrics"}
         assert denied == {sid for sid, statement in statements_by_sid.items() if statement["Effect"] == "Deny"}
         assert set(statements_by_sid) - denied == {
-            "FindCheckpoints",
-            "KeepCheckpoints",
+            "ListCheckpoints",
+            "WriteCheckpoints",
             "MarkSuperseded",
-            "FetchSetUp",
+            "GetSetUpScripts",
         }
-        assert len(statements_by_sid["FetchSetUp"]["Resource"]) == 2
-        assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
-        assert statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
+        assert len(statements_by_sid["GetSetUpScripts"]["Resource"]) == 2
+        assert statements_by_sid["ListCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
+        assert statements_by_sid["WriteCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
 
     def test_existing_store_limited_to_prefix(self, synthesised):
         statements_by_sid = node_statements(synthesised("existing-vpc"))
-        assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
+        assert statements_by_sid["ListCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
         assert (
-            statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1]
+            statements_by_sid["WriteCheckpoints"]["Resource"]["Fn::Join"][1][-1]
             == ":s3:::weights-of-the-team/runs/vpc/*"
         )
 
@@ -101,12 +101,12 @@ checkpoint: {{mode: own, uri: s3://team/runs/a, kms_key_arn: {key}/own}}
 run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {key}/data}}]}}
 """)
         )
-        assert statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
-        assert "s3:DeleteObject" in statements_by_sid["KeepOwnCheckpoints"]["Action"]
+        assert statements_by_sid["WriteCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
+        assert "s3:DeleteObject" in statements_by_sid["WriteOwnCheckpoints"]["Action"]
         assert statements_by_sid["ReadData"]["Action"] == "s3:GetObject"
-        for sid, below in (("KeepOwnCheckpoints", "team/runs/a"), ("ReadData", "corpus/tokens")):
+        for sid, below in (("WriteOwnCheckpoints", "team/runs/a"), ("ReadData", "corpus/tokens")):
             assert statements_by_sid[sid]["Resource"]["Fn::Join"][1][-1] == f":s3:::{below}/*"
-        assert statements_by_sid["FindData"]["Condition"] == {"StringLike": {"s3:prefix": ["tokens", "tokens/*"]}}
+        assert statements_by_sid["ListData"]["Condition"] == {"StringLike": {"s3:prefix": ["tokens", "tokens/*"]}}
         assert (
             statements_by_sid["UseKeyOfOwnCheckpoints"]["Resource"],
             statements_by_sid["UseKeyOfData"]["Resource"],
@@ -128,7 +128,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
             "StringEquals": {f"s3:RequestObjectTag/{objects.TAG}": [objects.KEPT, objects.SUPERSEDED]},
             "ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": [objects.TAG]},
         }
-        assert statements_by_sid["MarkSuperseded"]["Resource"] == statements_by_sid["KeepCheckpoints"]["Resource"]
+        assert statements_by_sid["MarkSuperseded"]["Resource"] == statements_by_sid["WriteCheckpoints"]["Resource"]
 
     def test_nodes_delete_only_compile_cache_locks(self, assembly):
         for sid, statement in some(node_statements(assembly).items()):
@@ -179,13 +179,15 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
                 for statement in allowed:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                     # Of the bucket of the plan's data, as ParallelCluster's published policies have them.
-                    published = {"s3:Get*", "s3:List*"} if statement.get("Sid") in ("LinkData", "ReadData") else set()
+                    published = (
+                        {"s3:Get*", "s3:List*"} if statement.get("Sid") in ("ReadDataBucket", "ReadData") else set()
+                    )
                     assert not [action for action in actions if "*" in action and action not in published]
                     # The guard's: test_guardrails.py shows why. DescribeLogGroups takes no resource.
                     assert statement["Resource"] != "*" or statement["Sid"] in (
                         "Look",
                         "Report",
-                        "FindLog",
+                        "DescribeLogGroups",
                         "Agent",
                         "Sessions",
                         "Commands",
@@ -258,7 +260,7 @@ class TestAccount:
         )
         assert provider["Parameters"] == {"AdditionalIamPolicies": {"Ref": policy}}
         statements_by_sid = statements(assembly.resources("training", "AWS::IAM::ManagedPolicy")[policy])
-        assert set(statements_by_sid) == {"LinkFileSystem", "LinkData", "ReadData"}
+        assert set(statements_by_sid) == {"FsxServiceRole", "ReadDataBucket", "ReadData"}
         assert statements_by_sid["ReadData"]["Resource"]["Fn::Join"][1][-1] == ":s3:::corpus-of-the-team/tokens/*"
 
 

@@ -158,7 +158,7 @@ class TestDeployment:
         named = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
         metrics = {serving_example.resources("serving", "AWS::CloudWatch::Alarm")[key]["MetricName"] for key in named}
         assert metrics in ({"Invocation5XXErrors", "ModelLatency"}, {"InvocationFailures"})
-        (watch,) = statements(serving_example, "WatchDeployments")
+        (watch,) = statements(serving_example, "DescribeAlarms")
         arns = watch["Resource"] if isinstance(watch["Resource"], list) else [watch["Resource"]]
         assert [arn["Fn::GetAtt"][0] for arn in arns] == named
 
@@ -198,7 +198,7 @@ class TestStore:
         assert only(endpoint, CONFIG)["KmsKeyId"] == key
         # The containers' role, and the guard's, which publishes to a topic under the key.
         assert [statement["Resource"] for statement in statements(endpoint, "UseKey")] == [key, key]
-        (lend,) = statements(endpoint, "LendKey")
+        (lend,) = statements(endpoint, "CreateKeyGrant")
         assert lend["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 
 
@@ -239,7 +239,7 @@ class TestPermissions:
             "sagemaker:InvokeEndpointAsync"
         ]
         assert statements(endpoint, "BearerToken") == []
-        assert [statement["Action"] for statement in statements(endpoint, "Ask")] == ["s3:PutObject"]
+        assert [statement["Action"] for statement in statements(endpoint, "WriteRequests")] == ["s3:PutObject"]
 
     def test_log_group_retention_is_30_days(self, serving_example):
         groups = serving_example.resources("serving", "AWS::Logs::LogGroup").values()

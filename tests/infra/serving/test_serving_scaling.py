@@ -140,7 +140,7 @@ class TestGuardrails:
         variables = function["Environment"]["Variables"]
         assert function["Handler"] == "endpoint.handler"
         assert (variables["ENDPOINT"], variables["TTL_HOURS"]) == ("slipway-embedding-inf2", "72")
-        (stop,) = statements(endpoint, "StopEndpoint")
+        (stop,) = statements(endpoint, "DeleteEndpoint")
         assert json.dumps(stop["Resource"]).endswith(':endpoint/slipway-embedding-inf2"]]}')
 
     def test_spending_alarm_and_budget_have_plan_limit(self, endpoint_stack):

@@ -62,7 +62,7 @@ def test_policies_follow_target_boundary_qualifier_and_data_of_plan(slipway_here
     assert not any("SlipwayBoundary" in command for command in document["commands"])
     assert "arn:aws:s3:::corpus-of-the-team" in (tmp_path / "here/SlipwayHyperPod.json").read_text()
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
-    (makes,) = (statement for statement in base["Statement"] if statement["Sid"] == "MakeRoles")
+    (makes,) = (statement for statement in base["Statement"] if statement["Sid"] == "CreateRoles")
     expected = {"iam:PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}
     assert makes["Condition"] == {"StringEquals": expected}
 
@@ -111,7 +111,7 @@ def test_plan_with_own_roles_gets_role_policies_and_pass_role(slipway_here, tmp_
     attach = "aws iam attach-role-policy --role-name machines --policy-arn"
     assert f"{attach} arn:aws:iam::123456789012:policy/SlipwayRoleNodes" in document["commands"]
     nodes_policy = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())
-    (keeps,) = (statement for statement in nodes_policy["Statement"] if statement["Sid"] == "KeepCheckpoints")
+    (keeps,) = (statement for statement in nodes_policy["Statement"] if statement["Sid"] == "WriteCheckpoints")
     assert keeps["Resource"] == ["arn:aws:s3:::weights/team/*"]
     # Whoever launches it ships to the same place, under the same key, when the cluster is up and billed.
     store = json.loads((tmp_path / "here/SlipwayStore.json").read_text())
@@ -121,7 +121,7 @@ def test_plan_with_own_roles_gets_role_policies_and_pass_role(slipway_here, tmp_
     (read,) = (statement for statement in nodes_policy["Statement"] if statement["Sid"] == "ReadData")
     assert (read["Action"], read["Resource"]) == (["s3:GetObject"], ["arn:aws:s3:::corpus/tokens/*"])
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
-    (gives,) = (statement for statement in base["Statement"] if statement["Sid"] == "GiveNamedRoles")
+    (gives,) = (statement for statement in base["Statement"] if statement["Sid"] == "PassNamedRoles")
     assert gives["Resource"] == [arn]
 
 
@@ -241,7 +241,7 @@ def test_hyperpod_sessions_limited_to_named_clusters(slipway_here, tmp_path):
     code, _, _ = slipway_here(*WORDS, "-o", "here", "--hyperpod", CLUSTER)
     assert code == 0
     jobs = (tmp_path / "here/SlipwayHyperPodJobs.json").read_text()
-    (enter,) = (statement for statement in json.loads(jobs)["Statement"] if statement["Sid"] == "EnterNodes")
+    (enter,) = (statement for statement in json.loads(jobs)["Statement"] if statement["Sid"] == "ConnectToNodes")
     assert [arn for arn in enter["Resource"] if ":cluster/" in arn] == [CLUSTER]
 
 
