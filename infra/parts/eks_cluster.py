@@ -128,7 +128,7 @@ class EksCluster(Construct):
             self,
             "Access",
             assumed_by=named or iam.AccountPrincipal(Aws.ACCOUNT_ID),
-            description=f"Jobs for {self._context.name}: an access entry of EKS, and lending its pods their role",
+            description=f"Submission of jobs to {self._context.name}: EKS access entry and pod identity associations",
         )
         self.admit(self, "AccessEntry", role)
         return role
@@ -140,7 +140,7 @@ class EksCluster(Construct):
         """
         arn = self.resource.attr_arn
         associations = f"arn:{Aws.PARTITION}:eks:{Aws.REGION}:{Aws.ACCOUNT_ID}:podidentityassociation/{self.name}/*"
-        policy = iam.Policy(self, "Lends", roles=[self.access_role])
+        policy = iam.Policy(self, "PodAssociations", roles=[self.access_role])
         policy.add_statements(
             iam.PolicyStatement(
                 sid="AssociatePods",

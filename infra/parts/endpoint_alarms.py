@@ -144,13 +144,13 @@ class EndpointAlarms(Construct):
         queued = self._endpoint.mode is EndpointMode.ASYNCHRONOUS
         limit = STREAMED_S if self._streaming else WHOLE_S
         failing = _Watch("requests of the queue fail", "InvocationFailures", "Sum", 1, _MINUTE)
-        text = "a tenth of the requests end with an error of the endpoint"
+        text = "10 % of the requests fail with an error of the endpoint (5xx)"
         errors = _Watch(text, "Invocation5XXErrors", "Average", 0.1, _MINUTE, periods=3, datapoints=2)
-        text = "half of the requests are refused: clients ask for what the endpoint does not take"
+        text = "50 % of the requests are refused as invalid (4xx)"
         refused = _Watch(text, "Invocation4XXErrors", "Average", 0.5, _FIVE, periods=3, datapoints=3)
-        text = f"one answer in ten takes {limit} s and more, and SageMaker soon ends them"
+        text = f"10 % of the responses take {limit} s or longer, which is near SageMaker's limit"
         slow = _Watch(text, "ModelLatency", "p90", limit * _MICROSECONDS, _FIVE, periods=2, datapoints=2)
-        text = f"requests lose {OVERHEAD_S} s on average before they reach a container"
+        text = f"SageMaker takes {OVERHEAD_S} s on average before a request reaches a container"
         before = _Watch(text, "OverheadLatency", "Average", OVERHEAD_S * _MICROSECONDS, _FIVE, periods=3, datapoints=3)
         nothing = "HasBacklogWithoutCapacity" if queued else "NoCapacityInvocationFailures"
         idle_metric = ("ApproximateBacklogSize", "Maximum") if queued else ("Invocations", "Sum")
@@ -165,7 +165,7 @@ class EndpointAlarms(Construct):
 
     def _idle(self, metric: str, statistic: str) -> _Watch:
         periods = min(MAX_PERIODS, max(1, math.ceil((self._idle_minutes or 0) * _MINUTE / _FIVE)))
-        text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances cost as much as ever"
+        text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances are still billed"
         return _Watch(
             text, metric, statistic, 1, _FIVE, periods, periods, comparison="LessThanThreshold", missing="breaching"
         )

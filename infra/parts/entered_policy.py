@@ -38,6 +38,6 @@ def entered_policy(scope: Construct, id_: str, *, path: str) -> str:
         path=path,
         # IAM cannot change a description: another one would replace the policy, and ParallelCluster refuses to exchange
         # the policies of login nodes while they run (launcher/catalog/data/pcluster_updates.csv).
-        description="Slipway machines that people enter: sessions and commands of Systems Manager",
+        description="Slipway nodes: sessions and commands of Systems Manager",
         policy_document=iam.PolicyDocument(statements=statements),
     ).ref

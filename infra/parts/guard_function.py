@@ -96,7 +96,7 @@ class GuardFunction(Construct):
             name=f"{GUARD_STATES}/{Stack.of(self).stack_name}/guard",
             type="String",
             value=EMPTY_STATE,
-            description=f"Slipway: what the guard of {settings.cluster} has counted",
+            description=f"Slipway: counters of the guard of {settings.cluster}",
         )
         code = assets.Asset(self, "Code", path=str(asset("templates/guard")), exclude=["__pycache__"])
         role = iam.Role(

@@ -161,12 +161,12 @@ class Guardrails(Construct):
         )
         self._function = GuardFunction(self, "Guard", settings=settings, rights=rights)
         self._function.call_by(
-            self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
+            self._rule("Schedule", "the schedule of the guard", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
         )
         # EC2's notices for instances in SageMaker's account stay there.
         if plan.place.option is PurchaseOption.SPOT and row.spot_notices:
             pattern = {"source": ["aws.ec2"], "detail-type": list(_NOTICES)}
-            self._function.call_by(self._rule("Notices", "spot instances that AWS takes back", pattern=pattern))
+            self._function.call_by(self._rule("Notices", "spot instances that EC2 interrupts", pattern=pattern))
 
     def _silence_alarm(self) -> None:
         self._alarm(

@@ -78,7 +78,7 @@ class HyperPodChart(Construct):
             self,
             "Helm",
             layer_name=f"{Stack.of(self).stack_name}-helm",
-            description="helm, as the CDK's own charts are installed with it",
+            description="helm, from the layer that the CDK's own charts use",
             compatible_architectures=["x86_64"],
             content=lambda_.CfnLayerVersion.ContentProperty(s3_bucket=layer.bucket_name, s3_key=layer.object_key),
         )

@@ -42,7 +42,7 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
     """Announce faulty instances and a failed cluster (developer guide, events of SageMaker AI)."""
     detail = {"ClusterName": [cluster_name(plan)]}
     pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
-    guardrails.notify("NodeHealth", "instances that HyperPod finds faulty", pattern)
+    guardrails.notify("NodeHealth", "instances that fail HyperPod's health checks", pattern)
     pattern = {
         "source": ["aws.sagemaker"],
         "detail-type": [_CLUSTER_STATE],

@@ -75,10 +75,10 @@ class HyperPodRole(Construct):
             # No condition, as in AWS's own samples (awsome-distributed-ai@95b939c, sagemaker_iam_role/main.tf): were
             # aws:SourceAccount not sent, no instance would start.
             assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
-            description=f"Machines of HyperPod cluster {cluster}",
+            description=f"Nodes of HyperPod cluster {cluster}",
             managed_policies=self._policies(node_policy, session_log_arn, nodes=eks_arn is not None),
             inline_policies={
-                "Machines": iam.PolicyDocument(
+                "Nodes": iam.PolicyDocument(
                     statements=[
                         *self._scripts(lifecycle),
                         *self._interfaces(subnet_id, security_group_ids),

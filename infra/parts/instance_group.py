@@ -70,7 +70,7 @@ class InstanceProfile(Construct):
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             description=f"Instances of {group}",
             managed_policies=policies,
-            inline_policies={"Machines": iam.PolicyDocument(statements=statements)},
+            inline_policies={"Instances": iam.PolicyDocument(statements=statements)},
         ).role_name
 
 

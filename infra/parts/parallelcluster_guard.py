@@ -43,5 +43,5 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
         "detail-type": ["CloudWatch Alarm State Change"],
         "detail": {"alarmName": [f"{cluster_name(plan)}-HeadNode"], "state": {"value": ["ALARM"]}},
     }
-    guardrails.notify("HeadNode", "trouble on the head node", pattern)
+    guardrails.notify("HeadNode", "an alarm of the head node", pattern)
     announce_block(plan, guardrails)

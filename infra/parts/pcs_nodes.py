@@ -110,9 +110,9 @@ class PcsProfile(Construct):
             "Role",
             path=ROLE_PATH,
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
-            description=f"Machines of PCS cluster {cluster}",
+            description=f"Nodes of PCS cluster {cluster}",
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_REGISTERS), *policies],
-            inline_policies={"Machines": iam.PolicyDocument(statements=[report])},
+            inline_policies={"Nodes": iam.PolicyDocument(statements=[report])},
         )
         return self._made.role_arn
 

@@ -34,7 +34,7 @@ def grant(
     return [
         grant_to(
             scope,
-            f"Lend{''.join(part.capitalize() for part in namespace.split('-'))}",
+            f"PodAssociation{''.join(part.capitalize() for part in namespace.split('-'))}",
             cluster=cluster,
             role_arn=role_arn,
             namespace=namespace,

@@ -53,7 +53,7 @@ class SessionLog(Construct):
             "Policy",
             path=path,
             # As it is deployed: another description would replace the policy (entered_policy.py).
-            description="Slipway machines that people enter: the log of their sessions",
+            description="Slipway nodes: the log of Session Manager sessions",
             policy_document=iam.PolicyDocument(
                 statements=[
                     iam.PolicyStatement(

@@ -168,7 +168,7 @@ class HyperPodEksStack(ClusterStack):
         )
         role = HyperPodRole(
             self,
-            "MachineRole",
+            "ExecutionRole",
             cluster=plan.cluster_name,
             lifecycle=lifecycle,
             subnet_id=self._network.subnet_id,
@@ -217,7 +217,7 @@ class HyperPodEksStack(ClusterStack):
         )
         return grant_to(
             self,
-            "LendOperator",
+            "OperatorAssociation",
             cluster=self.control.resource,
             role_arn=role.role_arn,
             namespace=OPERATOR_NAMESPACE,

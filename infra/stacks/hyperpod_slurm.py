@@ -83,7 +83,7 @@ class HyperPodStack(ClusterStack):
         )
         role = HyperPodRole(
             self,
-            "MachineRole",
+            "ExecutionRole",
             cluster=plan.cluster_name,
             lifecycle=lifecycle,
             node_policy=policy.resource,

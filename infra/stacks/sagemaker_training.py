@@ -48,7 +48,7 @@ def job_role(
         ),
         description=f"Training jobs of {cluster}",
         managed_policies=[iam.ManagedPolicy.from_managed_policy_arn(scope, "Jobs", policy.ref)],
-        inline_policies={"Machines": iam.PolicyDocument(statements=statements)},
+        inline_policies={"TrainingJobs": iam.PolicyDocument(statements=statements)},
     ).role_arn
 
 
@@ -85,7 +85,7 @@ class TrainingJobsStack(ClusterStack):
         policy = self._policy()
         role_arn = job_role(
             self,
-            "MachineRole",
+            "ExecutionRole",
             cluster=plan.cluster_name,
             policy=policy.resource,
             in_vpc=bool(network.vpc_id),

@@ -82,7 +82,7 @@ MAY_NOT = [
     (HYPERPOD_EKS, "sagemaker:UpdateCluster", CLUSTER[HYPERPOD_EKS]),
     (HYPERPOD_EKS, "lambda:InvokeFunction", COUNTS.replace("chart", "other")),
     (HYPERPOD_EKS, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ID}:cluster/slipway-p5en-hyperpod"),
-    (HYPERPOD, "iam:PassRole", f"arn:aws:iam::{ID}:role/slipway-p5-plan-MachineRole"),
+    (HYPERPOD, "iam:PassRole", f"arn:aws:iam::{ID}:role/slipway-p5-plan-ExecutionRole"),
 ]
 
 

@@ -157,7 +157,7 @@ def hyperpod_node(request, enforced, golden_policies):
     owner.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     for key in (f"{SCRIPTS}/on_create.sh", f"{SCRIPTS}/lib/mount.sh", "0123abcd.zip", "slipway-hyperpod/other/x.sh"):
         owner.put_object(Bucket=bucket, Key=key, Body=b"#!/bin/bash")
-    documents = golden_policies(request.param, "MachineRole", REFERENCES)
+    documents = golden_policies(request.param, "ExecutionRole", REFERENCES)
     text = json.dumps(documents).replace("<sha256>", SCRIPTS.rpartition("/")[2])
     user = enforced.user(f"node-{request.param}", json.loads(text))
     return user, bucket

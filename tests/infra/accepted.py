@@ -49,12 +49,12 @@ CLUSTERS = (
 HYPERPOD = (
     (
         r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerClusterInstanceRolePolicy\]",
-        r"-training/MachineRole/Role/Resource",
+        r"-training/ExecutionRole/Role/Resource",
         "AWS's own policy for HyperPod's instances, which follows what the service needs of them",
     ),
     (
         r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:us-east-2:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
-        r"-training/MachineRole/Role/Resource",
+        r"-training/ExecutionRole/Role/Resource",
         "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
     ),
     (
@@ -141,7 +141,7 @@ EKS = (
     ),
     (
         r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
-        r"-training/Eks/Lends/Resource",
+        r"-training/Eks/PodAssociations/Resource",
         "EKS ends the ARN of a pod identity association with an id of its own choice",
     ),
     (
@@ -160,12 +160,12 @@ HYPERPOD_EKS = (
     ),
     (
         r"AwsSolutions-IAM4\[Policy::.*/Amazon(SageMakerClusterInstanceRolePolicy|EC2ContainerRegistryPullOnly)\]",
-        r"-training/MachineRole/Role/Resource",
+        r"-training/ExecutionRole/Role/Resource",
         "AWS's own policies for HyperPod's instances: the service's needs, images",
     ),
     (
         r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
-        r"-training/Eks/Lends/Resource",
+        r"-training/Eks/PodAssociations/Resource",
         "EKS ends the ARN of a pod identity association with an id of its own choice",
     ),
     (
@@ -175,7 +175,7 @@ HYPERPOD_EKS = (
     ),
     (
         r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:[a-z0-9-]+:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
-        r"-training/MachineRole/Role/Resource",
+        r"-training/ExecutionRole/Role/Resource",
         "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
     ),
     (
@@ -238,7 +238,7 @@ TRAINING_JOBS = (
     ),
     (
         r"AwsSolutions-IAM5\[Resource::(\*|.*:log-group:/aws/sagemaker/TrainingJobs:\*|arn:.*:ec2:\*:\*:[a-z-]+/\*)\]",
-        r"-training/MachineRole/Role/Resource",
+        r"-training/ExecutionRole/Role/Resource",
         "log streams and interfaces do not exist yet; metrics take no resource and are limited to namespaces",
     ),
     (

@@ -212,7 +212,7 @@ class TestRights:
 
     def test_node_role_assigns_pod_addresses_only_in_cluster_subnet(self, example):
         roles = example.resources("training", "AWS::IAM::Role")
-        (machine,) = (role for key, role in roles.items() if key.startswith("MachineRole"))
+        (machine,) = (role for key, role in roles.items() if key.startswith("ExecutionRole"))
         statements = {
             statement["Sid"]: statement for statement in machine["Policies"][0]["PolicyDocument"]["Statement"]
         }

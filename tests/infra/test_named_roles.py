@@ -29,9 +29,9 @@ PERMISSIONS = load_permissions()
 CLUSTERS = ["parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks"]
 MADE_FOR = {
     "parallelcluster": (),
-    "hyperpod-slurm": ("MachineRole",),
+    "hyperpod-slurm": ("ExecutionRole",),
     "eks": ("NodeRole", "EksRole", "PodRole"),
-    "hyperpod-eks": ("MachineRole", "EksRole", "PodRole"),
+    "hyperpod-eks": ("ExecutionRole", "EksRole", "PodRole"),
 }
 """Roles that stacks make where none are named, by what their logical ids begin with."""
 AWS = {
@@ -138,7 +138,7 @@ def test_boundary_allows_passing_named_roles():
 def test_person_policy_passes_hyperpod_node_role_only_to_sagemaker():
     """UpdateCluster names the role of its groups; whoever calls it passes that role on, as the registry's handler."""
     assert "iam:PassRole" in PERMISSIONS.actions("AWS::SageMaker::Cluster")
-    machine_role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-MachineRole4E5F6A7B-x"
+    machine_role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-ExecutionRole4E5F6A7B-x"
     for arn in (machine_role, ROLES["nodes"]):
         assert allows([policy(PERSON)], "iam:PassRole", arn, PassedToService="sagemaker.amazonaws.com")
     guard = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-GuardrailsGuardRole4E5F6A7B-x"
@@ -179,8 +179,8 @@ def granted(assembly, prefix):
 @pytest.mark.parametrize(
     "kind,key,prefix",
     [
-        ("hyperpod-slurm", "nodes", "MachineRole"),
-        ("hyperpod-eks", "nodes", "MachineRole"),
+        ("hyperpod-slurm", "nodes", "ExecutionRole"),
+        ("hyperpod-eks", "nodes", "ExecutionRole"),
         ("hyperpod-eks", "pods", "PodRole"),
         ("eks", "nodes", "NodeRole"),
         ("eks", "control_plane", "EksRole"),

@@ -260,7 +260,7 @@ def of_training_jobs(own):
     yield from ((f"sagemaker:{call}", job, {}) for call in ("DescribeTrainingJob", "ListTags"))
     yield "sagemaker:ListTrainingJobs", "*", {}
     yield "logs:FilterLogEvents", f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/TrainingJobs:log-stream:x", {}
-    yield "iam:PassRole", own.role("MachineRole"), {"PassedToService": "sagemaker.amazonaws.com"}
+    yield "iam:PassRole", own.role("ExecutionRole"), {"PassedToService": "sagemaker.amazonaws.com"}
 
 
 def of_endpoints(own):

@@ -135,7 +135,7 @@ def test_hyperpod_nodes_log_shell_sessions(synthesised, kind):
     assembly = synthesised(on_hyperpod(kind, key=KEY, logged="true"))
     document, _ = only(assembly, "AWS::SSM::Document", "SessionLog")
     key, policy = only(assembly, "AWS::IAM::ManagedPolicy", "SessionLog")
-    _, role = only(assembly, "AWS::IAM::Role", "MachineRole")
+    _, role = only(assembly, "AWS::IAM::Role", "ExecutionRole")
     assert policy["Path"] == "/slipway/"
     assert {"Ref": key} in role["ManagedPolicyArns"]
     outputs = assembly.template("training")["Outputs"]
@@ -159,7 +159,9 @@ def test_existing_security_groups_added_to_hyperpod_groups(synthesised, kind):
         assert "NodeSecurityGroup" in json.dumps(cluster_group)
         assert given == GROUP
     (role,) = (
-        role for key, role in assembly.resources("training", "AWS::IAM::Role").items() if key.startswith("MachineRole")
+        role
+        for key, role in assembly.resources("training", "AWS::IAM::Role").items()
+        if key.startswith("ExecutionRole")
     )
     text = json.dumps(role["Policies"])
     assert f":security-group/{GROUP}" in text

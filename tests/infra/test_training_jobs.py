@@ -73,13 +73,13 @@ def test_closed_plan_has_one_private_subnet_with_endpoints_of_s3_and_cloudwatch(
     outputs = closed.template("training")["Outputs"]
     assert subnet in json.dumps(outputs["PrivateSubnetId"]["Value"])
     assert "SecurityGroupId" in json.dumps(list(outputs))
-    (role,) = [role for key, role in closed.resources("training", "AWS::IAM::Role").items() if "MachineRole" in key]
+    (role,) = [role for key, role in closed.resources("training", "AWS::IAM::Role").items() if "ExecutionRole" in key]
     assert "ec2:CreateNetworkInterfacePermission" in json.dumps(role["Policies"])
 
 
 def test_sagemaker_of_account_assumes_role_deleting_only_journal_and_cache(example):
     roles = example.resources("training", "AWS::IAM::Role")
-    (role,) = [role for key, role in roles.items() if key.startswith("MachineRole")]
+    (role,) = [role for key, role in roles.items() if key.startswith("ExecutionRole")]
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}

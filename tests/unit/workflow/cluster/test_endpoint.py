@@ -133,12 +133,12 @@ class TestState:
 
     @pytest.mark.long
     def test_silent_rollback_ends_with_6_and_alarm(self, runtime, endpoint_session):
-        runtime.config, runtime.alarming = "config-old", ("a tenth of the requests end with an error",)
+        runtime.config, runtime.alarming = "config-old", ("10 % of the requests fail with an error",)
         with pytest.raises(DeploymentFailedError) as failure:
             state_of(served_endpoint("small", endpoint_session), endpoint_session)
         assert failure.value.exit_code == 6
         assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
-        assert "a tenth of the requests" in failure.value.message
+        assert "10 % of the requests" in failure.value.message
 
     def test_failed_endpoint_reports_last_error_of_log(self, runtime, endpoint_session):
         runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
