@@ -49,7 +49,7 @@ class TestGuard:
         calls = ("BatchDeleteClusterNodes", "DescribeCluster", "ListClusterNodes")
         assert stop["Action"] == [f"sagemaker:{call}" for call in calls]
         assert stop["Condition"] == {"StringEquals": {"aws:ResourceTag/slipway:cluster": "trn2-pod"}}
-        assert statements["Look"]["Action"] == "cloudwatch:GetMetricStatistics"
+        assert statements["Describe"]["Action"] == "cloudwatch:GetMetricStatistics"
         assert "StopFleet" not in statements
         tags = {tag["Key"]: tag["Value"] for tag in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
         assert tags["slipway:cluster"] == "trn2-pod"

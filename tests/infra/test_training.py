@@ -185,8 +185,8 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
                     assert not [action for action in actions if "*" in action and action not in published]
                     # The guard's: test_guardrails.py shows why. DescribeLogGroups takes no resource.
                     assert statement["Resource"] != "*" or statement["Sid"] in (
-                        "Look",
-                        "Report",
+                        "Describe",
+                        "PutMetrics",
                         "DescribeLogGroups",
                         "Agent",
                         "Sessions",
