@@ -196,10 +196,10 @@ def charge(
     hours = wall.at(MIDDLE)
     if place.option not in PREPAID:
         return _stopping_charge(place, work, request, tail, job=job, spot=spot)
-    known = purchased_capacity(request.purchase, place.option, nodes, now)
+    start, known = start_hours(place, work), purchased_capacity(request.purchase, place.option, nodes, now)
     if known is not None and known.window_h is not None:
         usable_h = (known.usable_h or 0.0) - boot_hours(place, work) if known.offered else math.inf
-        return _offering_charge(job, known.window_h, known.instances, usable_h)
+        return _offering_charge(start, job, known.window_h, known.instances, usable_h)
     days = block_days(hours + boot_hours(place, work), lost_h(place.option))
     if days is None:
         return None
@@ -208,15 +208,29 @@ def charge(
     if known is not None:
         fee = bought_capacity(request.purchase, place.option)
         sure = fee is not None and fee.fee_usd is not None
-        return Charge(hours, hours, billed, known.instances, job, usable_h=math.inf if sure else usable_h)
-    return _offering_charge(job, billed, nodes, usable_h)
+        bought = _offering_charge(start, job, billed, known.instances, math.inf)
+        return bought if sure else bought._replace(usable_h=usable_h)
+    return _offering_charge(start, job, billed, nodes, usable_h)
 
 
-def _offering_charge(job: JobHours, billed_h: float, instances: int, usable_h: float) -> Charge:
+def _offering_charge(
+    start: tuple[float, Spread], job: JobHours, billed_h: float, instances: int, usable_h: float
+) -> Charge:
     """An offering of `billed_h` hours, with the chance that the job needs more than `usable_h`."""
-    wall = wall_hours(job)
+    wall, (start_h, spread) = wall_hours(job), start
     hours, chance = wall.at(MIDDLE), 0.0 if math.isinf(usable_h) else wall.chance_above(usable_h)
-    return Charge(hours, hours, billed_h, instances, job, outlasts=chance, usable_h=usable_h)
+    return Charge(
+        hours=hours,
+        line_h=hours,
+        billed_hours=billed_h,
+        instances=instances,
+        job=job,
+        start_h=start_h,
+        start=spread,
+        line_start_h=start_h,
+        outlasts=chance,
+        usable_h=usable_h,
+    )
 
 
 def _stopping_charge(
@@ -270,7 +284,7 @@ def compute_cost(
     `spot` is the price during the job.
     """
     if place.option in PREPAID:
-        return _offering(place, request, middle=middle)
+        return _offering(place, work, request, middle=middle)
     wall, new = middle.wall, is_new_commitment(place, request)
     per_hour = price.usd * middle.instances
     return ComputeCost(
@@ -382,15 +396,8 @@ def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge
 
 def _start_and_tail_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
     """Start-up and idle tail as lines of the quote, and the share of a new commitment."""
-    boot_h = middle.start_h - work.around_h
     lines = [
-        Assumption(
-            name="start-up of the nodes, billed before the first step",
-            value=f"{boot_h * 60:.3g}",
-            unit="minutes",
-            source=_start_source(place, work, middle),
-            steps=() if work.boot is None else work.boot.steps,
-        ),
+        _start_line(place, work, middle),
         *fetching_lines(place, work),
         tail_line(place, request, middle.tail_h, middle.tail),
     ]
@@ -417,7 +424,18 @@ def _start_and_tail_lines(place: Place, work: Work, request: PlanRequest, middle
     return tuple(lines)
 
 
-def _offering(place: Place, request: PlanRequest, *, middle: Charge) -> ComputeCost:
+def _start_line(place: Place, work: Work, middle: Charge) -> Assumption:
+    """Start-up of the nodes as a line of the quote."""
+    return Assumption(
+        name="start-up of the nodes, billed before the first step",
+        value=f"{(middle.start_h - work.around_h) * 60:.3g}",
+        unit="minutes",
+        source=_start_source(place, work, middle),
+        steps=() if work.boot is None else work.boot.steps,
+    )
+
+
+def _offering(place: Place, work: Work, request: PlanRequest, *, middle: Charge) -> ComputeCost:
     """A Capacity Block or a training plan: the shortest offering that fits the job, unused time included.
 
     A purchased offering keeps its own length, or the fee that was paid, however long the job is. The fee is paid
@@ -432,7 +450,12 @@ def _offering(place: Place, request: PlanRequest, *, middle: Charge) -> ComputeC
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
     lines = (_whole_line(place),) if purchased is not None else (_whole_line(place), _wait_line(place))
-    return ComputeCost(charge=middle, hours=_percentiles(middle.wall), explained=lambda: lines, note=note)
+    return ComputeCost(
+        charge=middle,
+        hours=_percentiles(middle.wall),
+        explained=lambda: (_start_line(place, work, middle), *fetching_lines(place, work), *lines),
+        note=note,
+    )
 
 
 def _start_source(place: Place, work: Work, middle: Charge) -> str:

@@ -6,7 +6,9 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.money import Price
+from launcher.planning.start_up import BOOT_H
 from launcher.pricing.blocks import block_days
+from launcher.pricing.compute import boot_hours
 from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions
@@ -119,3 +121,33 @@ def test_block_longer_than_182_days_is_finished_on_demand():
     assert candidate.charge.billed_hours + candidate.charge.wall.at(0.9) > 182 * 24
     assert candidate.overrun.text == "finished on demand"
     assert candidate.overrun.other is None
+
+
+@pytest.mark.parametrize("kind", ["ec2", "parallelcluster", "eks"])
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_first_step_in_a_block_is_after_what_the_nodes_fetch_and_as_on_demand(kind, nodes):
+    """The weights of 70 B parameters reach all nodes through one NAT gateway."""
+    train = {"model": "llama-3.1-70b", "method": "lora", "hours": 100}
+    target = {"kind": kind, "instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": nodes}
+    job = {"workload": {"train": train}, "target": target, "run": {"before": [{"command": ["true"], "hours": 0.5}]}}
+    block, on_demand = (
+        price_over({**job, "purchase": {"option": option}}).quote(1) for option in ("capacity-block", "on-demand")
+    )
+    assert block.hours_to_first_step == pytest.approx(on_demand.hours_to_first_step)
+    assert block.hours_to_first_step > BOOT_H + 0.03
+    lines = {one.name: one.value for one in block.assumptions}
+    assert "start-up of the nodes, billed before the first step" in lines
+    assert [name for name in lines if "fetch" in name] == [
+        one.name for one in on_demand.assumptions if "fetch" in one.name
+    ]
+
+
+def test_lines_of_a_block_count_the_start_up_at_the_median_as_at_the_ends():
+    """A certain job in a block has one total: its median is not below its low end by lines of the start-up."""
+    train = {"model": "llama-3.1-70b", "method": "lora", "hours": 100}
+    target = {"kind": "eks", "instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 16}
+    job = {"workload": {"train": train}, "target": target, "purchase": {"option": "capacity-block"}}
+    (candidate,) = price_over(job).candidates
+    assert isinstance(candidate, TrainingCandidate)
+    assert candidate.charge
+    assert candidate.charge.line_start_h == pytest.approx(boot_hours(candidate.place, candidate.work))
