@@ -6,6 +6,7 @@ session. Tests of the end of servers and their owners use the program (tests/san
 test_running_sandbox.py).
 """
 
+import gc
 import importlib
 import json
 import os
@@ -124,6 +125,7 @@ class Forked:
 def serve(address):
     """Fork a server for each request, until standard input ends."""
     os.environ.update(MOTO_EC2_LOAD_DEFAULT_AMIS="false", MOTO_IAM_LOAD_MANAGED_POLICIES="true")
+    gc.set_threshold(100_000, 50, 50)
     from moto.core.base_backend import AccountSpecificBackend
     from moto.core.utils import get_service_model
     from moto.iam.models import iam_backends
@@ -147,6 +149,7 @@ def serve(address):
         get_service_model(service)
         for partition in AccountSpecificBackend.get_session().get_available_partitions():
             AccountSpecificBackend.get_session().get_available_regions(service, partition_name=partition)
+    gc.freeze()  # a collection in a fork would copy every page
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
