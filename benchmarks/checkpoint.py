@@ -110,19 +110,25 @@ def transfers(work: Path, endpoint: str, *, mib: int, files: int, rounds: int) -
             uri = f"s3://{BUCKET}/{client.replace(' ', '-')}-{turn}"
             back = work / "back"
             back.mkdir()
-            for way, folder in (("up", source), ("down", back)):
-                seconds, peak = moved(client, way, uri, folder, endpoint)
-                known = best.get((client, way), (float("inf"), None))
-                best[client, way] = (min(seconds, known[0]), max(peak, known[1] or 0.0) if peak is not None else None)
+            for direction, folder in (("up", source), ("down", back)):
+                seconds, peak = moved(client, direction, uri, folder, endpoint)
+                known = best.get((client, direction), (float("inf"), None))
+                best[client, direction] = (
+                    min(seconds, known[0]),
+                    max(peak, known[1] or 0.0) if peak is not None else None,
+                )
             if sum(path.stat().st_size for path in back.rglob("*") if path.is_file()) < mib << 20:
                 raise RuntimeError(f"{client} did not bring everything back")
             shutil.rmtree(back)
             emptied(uri, endpoint)
     shutil.rmtree(source)
-    return {way: [_row(client, best[client, way], best["boto3", way][0], mib) for client in clients] for way in WAYS}
+    return {
+        direction: [_row(client, best[client, direction], best["boto3", direction][0], mib) for client in clients]
+        for direction in DIRECTIONS
+    }
 
 
-WAYS = ("up", "down")
+DIRECTIONS = ("up", "down")
 
 
 def _row(client: str, measured: tuple[float, float | None], of: float, mib: int) -> dict[str, Any]:
@@ -136,7 +142,7 @@ def _row(client: str, measured: tuple[float, float | None], of: float, mib: int)
     }
 
 
-def moved(client: str, way: str, uri: str, folder: Path, endpoint: str) -> tuple[float, float | None]:
+def moved(client: str, direction: str, uri: str, folder: Path, endpoint: str) -> tuple[float, float | None]:
     """Seconds and peak memory of one transfer; a program's time includes its start, its memory is not measured."""
     if client in PROGRAMS:
         here, there, program = str(folder), uri, str(PROGRAMS[client])
@@ -146,9 +152,9 @@ def moved(client: str, way: str, uri: str, folder: Path, endpoint: str) -> tuple
             ("aws s3 cp", "down"): [program, "s3", "cp", *recursive, there, here],
             ("s5cmd", "up"): [program, "--log", "error", "cp", f"{here}/", f"{there}/"],
             ("s5cmd", "down"): [program, "--log", "error", "cp", f"{there}/*", f"{here}/"],
-        }[client, way]
+        }[client, direction]
     else:
-        command = [sys.executable, "-m", "benchmarks.checkpoint_client", client, way, uri, str(folder)]
+        command = [sys.executable, "-m", "benchmarks.checkpoint_client", client, direction, uri, str(folder)]
     begun = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environment(endpoint), capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begun
@@ -277,9 +283,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def aims_met(figures: dict[str, Any]) -> bool:
     """Whether the agent meets its limits."""
-    ways = [{row["client"]: row for row in figures[way]} for way in WAYS]
-    ours = [rows["agent"] for rows in ways]
-    seconds = [(rows["agent"]["seconds"], rows["s5cmd"]["seconds"]) for rows in ways if "s5cmd" in rows]
+    rows_by_direction = [{row["client"]: row for row in figures[direction]} for direction in DIRECTIONS]
+    ours = [rows["agent"] for rows in rows_by_direction]
+    seconds = [(rows["agent"]["seconds"], rows["s5cmd"]["seconds"]) for rows in rows_by_direction if "s5cmd" in rows]
     watching = figures["slowdown"][0]["median"]
     return (
         all(row["of_boto3"] <= MAX_RATIO_BOTO3 and row["peak_mib"] <= MAX_MIB for row in ours)

@@ -93,8 +93,10 @@ def _manager() -> TransferManager:
 
 def main() -> int:
     """Run one transfer; return the exit code."""
-    client, way, uri, folder = sys.argv[1:]
-    move = {"agent": {"up": agent_up, "down": agent_down}, "boto3": {"up": boto3_up, "down": boto3_down}}[client][way]
+    client, direction, uri, folder = sys.argv[1:]
+    move = {"agent": {"up": agent_up, "down": agent_down}, "boto3": {"up": boto3_up, "down": boto3_down}}[client][
+        direction
+    ]
     begun = time.perf_counter()
     move(uri, Path(folder))
     print(json.dumps({"seconds": time.perf_counter() - begun, "mib": peak_mib()}))

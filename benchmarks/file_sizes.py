@@ -25,7 +25,7 @@ from benchmarks.checkpoint_client import STEP
 
 MAX_RATIO_S5CMD_SMALL = 2.0
 MIN_RATE_S5CMD_LARGE = 0.9
-WAYS = ("up", "down")
+DIRECTIONS = ("up", "down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +70,23 @@ def timed(mix: Mix, work: Path, endpoint: str, *, scale: float, rounds: int) -> 
         for client in clients:
             uri = f"s3://{BUCKET}/{mix.name}-{client}-{turn}"
             back.mkdir()
-            for way, folder in (("up", source), ("down", back)):
+            for direction, folder in (("up", source), ("down", back)):
                 before = _spent()
-                seconds, _ = moved(client, way, uri, folder, endpoint)
-                least[client, way] = min(_spent() - before, least.get((client, way), float("inf")))
-                best[client, way] = min(seconds, best.get((client, way), float("inf")))
+                seconds, _ = moved(client, direction, uri, folder, endpoint)
+                least[client, direction] = min(_spent() - before, least.get((client, direction), float("inf")))
+                best[client, direction] = min(seconds, best.get((client, direction), float("inf")))
             if sum(path.stat().st_size for path in back.rglob("*") if path.is_file()) < total:
                 raise RuntimeError(f"{client} did not bring everything back")
             shutil.rmtree(back)
             emptied(uri, endpoint)
     shutil.rmtree(source)
     labels = {"mix": mix.name, "files": files, "mib": round(total / 2**20)}
-    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
-    for way in WAYS:
+    found: dict[str, list[dict[str, Any]]] = {direction: [] for direction in DIRECTIONS}
+    for direction in DIRECTIONS:
         for client in clients:
-            row = labels | _figures(total, client, best[client, way], best.get(("s5cmd", way)))
-            cpu, of = least[client, way], least.get(("s5cmd", way))
-            found[way].append(row | {"cpu_s": round(cpu, 2), "cpu_of_s5cmd": of and round(cpu / of, 2)})
+            row = labels | _figures(total, client, best[client, direction], best.get(("s5cmd", direction)))
+            cpu, of = least[client, direction], least.get(("s5cmd", direction))
+            found[direction].append(row | {"cpu_s": round(cpu, 2), "cpu_of_s5cmd": of and round(cpu / of, 2)})
     return found
 
 
@@ -107,21 +107,26 @@ def _figures(total: int, client: str, seconds: float, of: float | None) -> dict[
 
 def measure(names: list[str], *, scale: float, rounds: int) -> dict[str, Any]:
     """The figures in the module's docstring."""
-    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    found: dict[str, list[dict[str, Any]]] = {direction: [] for direction in DIRECTIONS}
     with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
         stored = Path(folder) / "stored"
         stored.mkdir()
         with server(stored) as endpoint:
             for name in names:
                 rows = timed(MIXES[name], Path(folder), endpoint, scale=scale, rounds=rounds)
-                for way in WAYS:
-                    found[way] += rows[way]
+                for direction in DIRECTIONS:
+                    found[direction] += rows[direction]
     return {"scale": scale, "rounds": rounds, **found}
 
 
 def aims_met(figures: dict[str, Any]) -> bool:
     """Whether the agent meets its limits relative to s5cmd; always true without s5cmd."""
-    rows = [(way, row) for way in WAYS for row in figures[way] if row["client"] == "agent" and row["of_s5cmd"]]
+    rows = [
+        (direction, row)
+        for direction in DIRECTIONS
+        for row in figures[direction]
+        if row["client"] == "agent" and row["of_s5cmd"]
+    ]
     most = {"large": 1 / MIN_RATE_S5CMD_LARGE}
     return all(row["of_s5cmd"] <= most.get(row["mix"], MAX_RATIO_S5CMD_SMALL) for _, row in rows)
 

@@ -119,8 +119,8 @@ def _minimum(errors: Callable[[Vector], Vector], start: Vector) -> Vector:
 def _slopes(errors: Callable[[Vector], Vector], point: Vector, now: Vector) -> list[Vector]:
     found = []
     for index in range(len(point)):
-        beside = [x + (STEP if place == index else 0.0) for place, x in enumerate(point)]
-        found.append([(there - here) / STEP for there, here in zip(errors(beside), now, strict=True)])
+        shifted = [x + (STEP if place == index else 0.0) for place, x in enumerate(point)]
+        found.append([(there - here) / STEP for there, here in zip(errors(shifted), now, strict=True)])
     return found
 
 

@@ -148,9 +148,9 @@ def _at_the_middles(candidate: TrainingCandidate, cost: Charge) -> float:
     """The total with hours, price and start-up at their medians."""
     if candidate.place.option in PREPAID or cost.unused_h:
         return float(candidate.usd or 0)
-    around_h = cost.start_h + cost.tail_h
-    size = JobSize(cost.hours, candidate.interval_s, around_h, candidate.losses_per_h * cost.hours)
-    compute = price_mid(candidate) * cost.instances * (cost.hours + around_h)
+    start_and_tail_h = cost.start_h + cost.tail_h
+    size = JobSize(cost.hours, candidate.interval_s, start_and_tail_h, candidate.losses_per_h * cost.hours)
+    compute = price_mid(candidate) * cost.instances * (cost.hours + start_and_tail_h)
     return compute + float(candidate.other_costs.total_usd(size))
 
 
@@ -265,8 +265,11 @@ def _dollars(candidate: TrainingCandidate, hours: np.ndarray, dice: np.random.Ge
     if candidate.place.option in PREPAID:
         fee = float(price.usd) * cost.billed_hours * cost.instances
         more = candidate.overrun
-        ways = [] if more is None else [more, *([] if more.other is None else [more.other])]
-        late = [min((float(way.price.usd) * way.hours_at(value) for way in ways), default=0.0) for value in hours]
+        options = [] if more is None else [more, *([] if more.other is None else [more.other])]
+        late = [
+            min((float(option.price.usd) * option.hours_at(value) for option in options), default=0.0)
+            for value in hours
+        ]
         return fee + np.array(late) + _others(candidate, hours, np.zeros(len(hours)) + cost.start_h)
     middle, spread = cost.start_h, cost.start
     start = _two_sided(math.exp(-spread.down), 1.0, math.exp(spread.up), dice, len(hours)) * middle
@@ -292,7 +295,7 @@ def _others(candidate: TrainingCandidate, hours: np.ndarray, around: np.ndarray)
         size = JobSize(
             hours=float(value),
             checkpoint_interval_s=candidate.interval_s,
-            around_h=float(np.median(around)),
+            start_and_tail_h=float(np.median(around)),
             losses=candidate.losses_per_h * float(value),
         )
         usd.append(float(candidate.other_costs.total_usd(size)))

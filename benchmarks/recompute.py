@@ -71,16 +71,16 @@ def recompute(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
     option = quote["purchase_option"]
     if option in ("capacity-block", "training-plan"):
         compute = _block(plan, quote) if option == "capacity-block" else _fee(plan)
-        around_h = BOOT_H
+        start_and_tail_h = BOOT_H
     else:
         rate = _spot_rate(plan, quote, today) if option == "spot" else _rate(plan, quote)
-        around_h = _around_h(plan, quote)
+        start_and_tail_h = _start_and_tail_h(plan, quote)
         share = 0.0 if option == "spot" else _share(plan)
-        compute = rate * quote["nodes"] * max(quote["hours"]["mid"] + around_h, share)
-    return Dollars(None, compute + _beside(plan, quote, quote["hours"]["mid"], around_h), None)
+        compute = rate * quote["nodes"] * max(quote["hours"]["mid"] + start_and_tail_h, share)
+    return Dollars(None, compute + _other_usd(plan, quote, quote["hours"]["mid"], start_and_tail_h), None)
 
 
-def _around_h(plan: Plan, quote: Mapping[str, Any]) -> float:
+def _start_and_tail_h(plan: Plan, quote: Mapping[str, Any]) -> float:
     """Hours of the nodes before and after the job."""
     pod = quote["target"].startswith("hyperpod")
     start = BOOT_H + (TRIAL_H if pod else 0.0)
@@ -149,10 +149,10 @@ def _fee(plan: Plan) -> float:
     return float(plan["purchase"]["training_plan"]["fee_usd"])
 
 
-def _beside(plan: Plan, quote: Mapping[str, Any], hours: float, around_h: float) -> float:
+def _other_usd(plan: Plan, quote: Mapping[str, Any], hours: float, start_and_tail_h: float) -> float:
     """The lines of a cluster other than compute that cost more than a cent per hour, and the S3 lines."""
     region, nodes, pod = quote["region"], quote["nodes"], quote["target"].startswith("hyperpod")
-    up_h, nodes_h = hours + max(OVERHEAD_H, around_h), hours + around_h
+    up_h, nodes_h = hours + max(OVERHEAD_H, start_and_tail_h), hours + start_and_tail_h
     logs = 0.05 * (up_h + nodes * nodes_h)
 
     def usd(name: str, quantity: float) -> float:

@@ -21,7 +21,7 @@ from launcher.rendering.cluster import tags as tags_of
 
 RATE = "usd_per_hour"
 """Context: dollars per hour of all the plan's nodes, from its quote. Without a rate, no spend is estimated."""
-BESIDE = "usd_per_hour_beside"
+OTHER_RATE = "other_usd_per_hour"
 """Context: dollars per hour of everything except the nodes, from its quote; the guard adds them to the spend that
 ends a job."""
 JOB_HOURS = "job_hours"
@@ -87,7 +87,12 @@ def add_stacks(scope: Construct, plan: Plan, *, catalog: Catalog, account: str |
 
 
 def limits_of(
-    plan: Plan, *, rate: Decimal | None, max_usd: Decimal | None, beside: Decimal, job_hours: Decimal | None = None
+    plan: Plan,
+    *,
+    rate: Decimal | None,
+    max_usd: Decimal | None,
+    other_usd_per_hour: Decimal,
+    job_hours: Decimal | None = None,
 ) -> Limits:
     """The amounts that the guard counts with.
 
@@ -95,7 +100,7 @@ def limits_of(
         plan: the plan.
         rate: dollars per hour of all nodes; None: unknown.
         max_usd: a limit below the plan's budget.max_usd, or for a plan without one.
-        beside: dollars per hour of everything except the nodes.
+        other_usd_per_hour: dollars per hour of everything except the nodes.
         job_hours: the high estimate of the job's hours; None: unknown.
 
     Raises:
@@ -112,7 +117,7 @@ def limits_of(
         usd_per_node_hour=per_node,
         max_usd=limit,
         max_usd_name=name,
-        usd_per_hour_beside=beside,
+        other_usd_per_hour=other_usd_per_hour,
         job_hours=job_hours,
     )
 
@@ -126,9 +131,15 @@ def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
 
 
 def _limits(app: App, plan: Plan) -> Limits:
-    beside = _amount(app, BESIDE, least=Decimal(0)) or Decimal(0)
+    other_usd_per_hour = _amount(app, OTHER_RATE, least=Decimal(0)) or Decimal(0)
     hours = _amount(app, JOB_HOURS)
-    return limits_of(plan, rate=_amount(app, RATE), max_usd=_amount(app, BUDGET), beside=beside, job_hours=hours)
+    return limits_of(
+        plan,
+        rate=_amount(app, RATE),
+        max_usd=_amount(app, BUDGET),
+        other_usd_per_hour=other_usd_per_hour,
+        job_hours=hours,
+    )
 
 
 def _amount(app: App, key: str, least: Decimal | None = None) -> Decimal | None:

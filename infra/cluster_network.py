@@ -79,8 +79,8 @@ def _network(
     existing = subnet_id(plan)
     if request.vpc_id is not None and existing is not None:
         return request.vpc_id, existing, None
-    way = egress(plan.request, plan.place, catalog.instance_types)
-    if way is None and target_of(plan.place.target).in_service_network:
+    egress_mode = egress(plan.request, plan.place, catalog.instance_types)
+    if egress_mode is None and target_of(plan.place.target).in_service_network:
         return "", "", None
     # What belongs to several clusters carries the name of none.
     tags = tags if request.name is None else {NETWORK_TAG: request.name}
@@ -90,7 +90,7 @@ def _network(
         account=account,
         tags=tags,
         zone=zone(plan.place, catalog),
-        egress=way or Egress.NAT_GATEWAY,
+        egress=egress_mode or Egress.NAT_GATEWAY,
     )
     return stack.vpc_id, stack.subnet_id, stack
 

@@ -79,14 +79,14 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
         document = None  # a plan file is YAML, and was read before
     if isinstance(document, dict) and document.get("schema") == SAVED:
         return _check(document.get("quote"), f"the quote in {path}")
-    beside = path.with_name(RUN_QUOTE)
-    if path.name != RUN_PLAN or not beside.is_file():
+    quote_file = path.with_name(RUN_QUOTE)
+    if path.name != RUN_PLAN or not quote_file.is_file():
         return None
     try:
-        known_quote = safe_json.loads(read_regular(beside, safe_json.MAX_BYTES))
+        known_quote = safe_json.loads(read_regular(quote_file, safe_json.MAX_BYTES))
     except (OSError, ValueError) as problem:
-        raise UnreadableInputError(f"{beside} is not a quote: {problem!r}", hint=WRITTEN) from problem
-    return _check(known_quote, str(beside))
+        raise UnreadableInputError(f"{quote_file} is not a quote: {problem!r}", hint=WRITTEN) from problem
+    return _check(known_quote, str(quote_file))
 
 
 def _check(quote: Any, where: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class BudgetStop:
     settle_minutes: int
     reserve_minutes: int
     nodes: int
-    usd_per_hour_beside: Decimal
+    other_usd_per_hour: Decimal
     place: StopPlace | None
     to_zero: bool
     least_nodes: int
@@ -48,7 +48,7 @@ class BudgetStop:
             "STOP_RESERVE_MINUTES": str(self.reserve_minutes),
             "STOP_ENDING_MINUTES": str(ENDING_MINUTES),
             "NODES": str(self.nodes),
-            "USD_PER_HOUR_BESIDE": format(self.usd_per_hour_beside, "f"),
+            "OTHER_USD_PER_HOUR": format(self.other_usd_per_hour, "f"),
         }
         if self.place is not None:
             variables["STOP_URI"] = self.place.uri
@@ -108,7 +108,7 @@ def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetSt
         settle_minutes=settle_minutes(plan.request),
         reserve_minutes=reserve_minutes(plan.request),
         nodes=plan.place.nodes,
-        usd_per_hour_beside=limits.usd_per_hour_beside,
+        other_usd_per_hour=limits.other_usd_per_hour,
         place=place,
         to_zero=serve is not None and serve.min_instances == 0,
         least_nodes=0 if serve is None else least_instances(serve),

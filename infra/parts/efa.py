@@ -18,8 +18,10 @@ class NodeSecurityGroup(Construct):
         rules: its rules; nodes must not start before they exist.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False, nat: bool = True) -> None:
-        """`way_out`: members may reach the internet; for nodes without another group that allows internet access.
+    def __init__(
+        self, scope: Construct, id_: str, *, vpc_id: str, allows_outbound: bool = False, nat: bool = True
+    ) -> None:
+        """`allows_outbound`: members may reach the internet; for nodes without another group that allows it.
 
         `nat`: they reach it through a NAT gateway, and have no public addresses.
         """
@@ -37,7 +39,7 @@ class NodeSecurityGroup(Construct):
             "Group",
             vpc_id=vpc_id,
             group_description="Slipway nodes: all traffic among themselves (EFA)",
-            security_group_egress=[out] if way_out else None,
+            security_group_egress=[out] if allows_outbound else None,
         )
         self.rules = (
             ec2.CfnSecurityGroupIngress(

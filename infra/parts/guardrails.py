@@ -320,7 +320,7 @@ def _job_budget(plan: Plan, limits: Limits) -> dict[str, str]:
         "JOB_MAX_USD_NAME": limits.max_usd_name,
         "JOB_NODE_HOURS": format(hours * plan.place.nodes, "f"),
         "NODES": str(plan.place.nodes),
-        "USD_PER_HOUR_BESIDE": format(limits.usd_per_hour_beside, "f"),
+        "OTHER_USD_PER_HOUR": format(limits.other_usd_per_hour, "f"),
     }
 
 

@@ -8,12 +8,12 @@ from decimal import Decimal
 class Limits:
     """Money, in dollars: the quoted rate of one node-hour, and the spending limit; None if unknown.
 
-    `max_usd_name` is the setting of the limit, in the plan or of the launch. `usd_per_hour_beside` is the quote's
+    `max_usd_name` is the setting of the limit, in the plan or of the launch. `other_usd_per_hour` is the quote's
     hourly cost of everything except the nodes, and `job_hours` the quote's high estimate of the job's hours.
     """
 
     usd_per_node_hour: Decimal | None
     max_usd: Decimal | None
     max_usd_name: str = ""
-    usd_per_hour_beside: Decimal = Decimal(0)
+    other_usd_per_hour: Decimal = Decimal(0)
     job_hours: Decimal | None = None

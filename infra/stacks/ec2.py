@@ -59,7 +59,7 @@ class InstancesStack(ClusterStack):
     def _make(self) -> None:
         plan, network = self._plan, self._network
         security = NodeSecurityGroup(
-            self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True, nat=network.behind_gateway
+            self, "NodeSecurityGroup", vpc_id=network.vpc_id, allows_outbound=True, nat=network.behind_gateway
         )
         self.session_log = session_log(self, plan)
         names = self._names(security.group.attr_group_id)

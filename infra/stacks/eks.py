@@ -47,7 +47,7 @@ class EksStack(ClusterStack):
     def _make(self) -> None:
         plan, catalog, network = self._plan, self._catalog, self._network
         context = eks_context(plan, catalog.instance_types)
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, allows_outbound=True)
         group_id = group.group.attr_group_id
         self.cluster = EksCluster(
             self,

@@ -111,7 +111,7 @@ class HyperPodEksStack(ClusterStack):
         plan, catalog, network = self._plan, self._catalog, self._network
         self.own_synthesizer.bind(self)
         # HyperPod's instances have no other group that allows outbound traffic.
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, allows_outbound=True)
         group_id = group.group.attr_group_id
         self.control = EksCluster(
             self,

@@ -39,7 +39,7 @@ class HyperPodStack(ClusterStack):
     def _make(self) -> None:
         plan, instances, network = self._plan, self._catalog.instance_types, self._network
         # HyperPod's instances have no other group that allows outbound traffic.
-        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, allows_outbound=True)
         group_id = group.group.attr_group_id
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
         self.session_log = session_log(self, plan)

@@ -119,7 +119,7 @@ class PcsStack(ClusterStack):
     def _make(self) -> None:
         plan, network = self._plan, self._network
         group = NodeSecurityGroup(
-            self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True, nat=network.behind_gateway
+            self, "NodeSecurityGroup", vpc_id=network.vpc_id, allows_outbound=True, nat=network.behind_gateway
         )
         group_id = group.group.attr_group_id
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)

@@ -94,7 +94,7 @@ class TrainingJobsStack(ClusterStack):
         outputs = {OUTPUTS["node_policy_arn"]: policy.arn, OUTPUTS["store_uri"]: network.store_uri}
         outputs[HYPERPOD_OUTPUTS["role_arn"]] = role_arn
         if network.vpc_id:
-            group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
+            group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, allows_outbound=True)
             outputs[OUTPUTS["security_group_id"]] = group.group.attr_group_id
             outputs[OUTPUTS["subnet_id"]] = network.subnet_id
         outputs |= {"ClusterName": cluster_name(plan), "Region": plan.place.region, "PlanDigest": plan.digest}

@@ -128,9 +128,9 @@ def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: 
 def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
     rate, hours, usd = _accuracies(runs)
     lines = [*_shares("tokens a second", rate), *_shares("hours", hours), *_shares("dollars", usd)]
-    beside = sum(run.simulated for run in runs)
-    sandbox = [f"{number_of(beside, 'run')} in the sandbox, on emulated nodes."]
-    return lines + sandbox if beside else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
+    simulated = sum(run.simulated for run in runs)
+    sandbox = [f"{number_of(simulated, 'run')} in the sandbox, on emulated nodes."]
+    return lines + sandbox if simulated else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
 
 
 def _shares(label: str, figures: Accuracy) -> list[str]:

@@ -63,9 +63,9 @@ def _rate(meter: Meter) -> list[str]:
     if meter.tokens_per_s is None:
         return []
     quoted = meter.quoted.tokens_per_s
-    beside = f", quoted {quoted.mid:,.0f}" if quoted is not None else ""
+    quoted_text = f", quoted {quoted.mid:,.0f}" if quoted is not None else ""
     mfu = f", MFU {meter.mfu:.2f}" if meter.mfu is not None else ""
-    return [f"{meter.tokens_per_s:,.0f} tokens/s{beside}{mfu}"]
+    return [f"{meter.tokens_per_s:,.0f} tokens/s{quoted_text}{mfu}"]
 
 
 def _end(meter: Meter) -> list[str]:
@@ -99,8 +99,8 @@ def _spot(meter: Meter) -> list[str]:
     if meter.spot.usd_per_hour is None:
         return [f"spot now: {meter.spot.note}"]
     quoted = meter.quoted.usd_per_hour
-    beside = f", quoted ${words.dollars(quoted)}" if quoted is not None else ""
-    return [f"spot now ${words.dollars(meter.spot.usd_per_hour)} an hour ({meter.spot.note}){beside}"]
+    quoted_text = f", quoted ${words.dollars(quoted)}" if quoted is not None else ""
+    return [f"spot now ${words.dollars(meter.spot.usd_per_hour)} an hour ({meter.spot.note}){quoted_text}"]
 
 
 def _expected_text(count: float) -> str:

@@ -114,11 +114,11 @@ def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     for candidate in candidates:
         options.setdefault(candidate.place.instance_type, {})[candidate.place.option.value.replace("-", " ")] = None
     types: dict[str, list[str]] = {}
-    for name, ways in options.items():
-        types.setdefault(" and ".join(ways), []).append(name)
+    for name, names_of_options in options.items():
+        types.setdefault(" and ".join(names_of_options), []).append(name)
     if not types:
         return []
-    parts = [f"{ways} of {', '.join(names)}" for ways, names in types.items()]
+    parts = [f"{names_of_options} of {', '.join(names)}" for names_of_options, names in types.items()]
     return fold(f"  Also unpriced: {'; '.join(parts)}.", width)
 
 

@@ -199,8 +199,8 @@ def used_lines(report: Report) -> list[str]:
         later = "idle tail and storage are still to come" if tail else "storage is still to come"
         return [f"used {took}, {words.usd(used)}: {hourly}, start-up and the other hourly lines; {later}"]
     others = words.dollars(used - (report.usd_at_quoted_rate or Decimal(0)))
-    around = "start, idle tail" if tail else "start"
-    breakdown = f"{hourly}, and ${others} for {around}, storage, network and other"
+    hours_text = "start, idle tail" if tail else "start"
+    breakdown = f"{hourly}, and ${others} for {hours_text}, storage, network and other"
     lines = [f"used {took}, {words.usd(used)}: {breakdown}"]
     if report.usd_unused:
         paid = words.dollars(used + report.usd_unused)

@@ -107,8 +107,8 @@ def _job(now: JobNow) -> list[str]:
         parts.append(f"{now.step_s:.3g} s a step")
     if now.usd_per_hour is not None and state.status == RunStatus.RUNNING:
         parts.append(f"nodes ${words.dollars(now.usd_per_hour)} an hour")
-    told = [f"  {meter.line(state.meter, bar=False)}"] if state.meter is not None else []
-    return [*told, *([f"  {' · '.join(parts)}"] if parts else [])]
+    meter_lines = [f"  {meter.line(state.meter, bar=False)}"] if state.meter is not None else []
+    return [*meter_lines, *([f"  {' · '.join(parts)}"] if parts else [])]
 
 
 def _table(now: JobNow, width: int) -> list[str]:

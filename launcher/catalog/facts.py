@@ -174,7 +174,7 @@ def _stack(cells: Cells, store: Store) -> TrainingStack:
         node_packages=_parts(cells["node_packages"]),
         python_packages=_parts(cells["python_packages"]),
         caveat=cells["caveat"],
-        way_out=cells["way_out"],
+        remedy=cells["remedy"],
         source=store.source_title(cells["source"]),
     )
 

@@ -305,6 +305,6 @@ def failure_lines(lines: tuple[str, ...]) -> list[str]:
     The CDK prints an event when it happens, with the number of finished resources, and again at the end.
     """
     failed = [line.strip() for line in lines if "_FAILED" in line or "failed:" in line]
-    told = [line for line in failed if not line.endswith("failed:")] or failed
-    events = {" ".join(_PROGRESS.sub("|", line, count=1).split()): line for line in told}
+    reasons = [line for line in failed if not line.endswith("failed:")] or failed
+    events = {" ".join(_PROGRESS.sub("|", line, count=1).split()): line for line in reasons}
     return list(events.values())[:SHOWN_LINES] or [line for line in lines if line.strip()][-SHOWN_LINES:]

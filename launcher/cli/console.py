@@ -43,9 +43,9 @@ class JobLine:
         self._stale: int | None = None
         self._saved: int | None = None
         self._old_saved: int | None = None
-        self._told_saved: int | None = None
-        self._line = self._told = ""
-        self._told_at = -EVERY_S
+        self._shown_saved: int | None = None
+        self._line = self._shown = ""
+        self._shown_at = -EVERY_S
 
     def show(self, now: Progress) -> None:
         """Show the job's new state."""
@@ -61,20 +61,20 @@ class JobLine:
         if SCREEN.drawing:
             self._stage = self._stage or LiveStage(self._notify, "", details=False, timed=False)
             self._stage.now(self._line)
-        elif self._clock() - self._told_at >= EVERY_S:
+        elif self._clock() - self._shown_at >= EVERY_S:
             self.flush()
 
     def flush(self) -> None:
         """Print the last state if it was not printed yet; called before another line."""
-        if self._line not in ("", self._told):
-            line, self._told, self._told_at = self._line, self._line, self._clock()
-            self._told_saved = self._saved
+        if self._line not in ("", self._shown):
+            line, self._shown, self._shown_at = self._line, self._line, self._clock()
+            self._shown_saved = self._saved
             self._notify(line)
 
     def forget(self) -> None:
         """Drop the last state, because the next line contains it; a newly saved step is kept."""
-        if self._saved == self._told_saved:
-            self._told = self._line
+        if self._saved == self._shown_saved:
+            self._shown = self._line
 
     def close(self) -> None:
         """Print the last state and stop drawing."""

@@ -74,8 +74,8 @@ def _print_outputs(quoted: "Quote", done: Mapping[str, Mapping[str, str]], *, sa
     if "Connect" in shown:
         from launcher.targets.clusters import cluster_of
 
-        ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
-        output.result(["", "  access", *(f"    {label}: {command}" for label, command in ways)])
+        commands = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
+        output.result(["", "  access", *(f"    {label}: {command}" for label, command in commands)])
     if sandbox:
         from launcher.emulation import find_sandbox
 

@@ -62,7 +62,7 @@ def _change(name: str, action: NodeAction, node: str, *, yes: bool, dry_run: boo
     """Show what an action does, ask, and carry it out."""
     from launcher.answers import nodes as answer
     from launcher.records.submission import with_job
-    from launcher.workflow.run.cluster_nodes import carry_out, plan_action
+    from launcher.workflow.run.cluster_nodes import act_on_node, plan_action
 
     if not dry_run:
         refuse_without_terminal(f"{action} {node}", yes=yes)
@@ -78,7 +78,7 @@ def _change(name: str, action: NodeAction, node: str, *, yes: bool, dry_run: boo
         return
     output.say(*lines)
     confirm(f"{action} {planned.node.name}", yes=yes)
-    carry_out(name, folder, os.environ, planned, output.talking())
+    act_on_node(name, folder, os.environ, planned, output.talking())
     if json:
         output.document(answer.action_document(planned, done=True))
     else:

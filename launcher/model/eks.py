@@ -118,8 +118,8 @@ def interfaces(facts: InstanceType, layout: EfaLayout) -> tuple[Interface, ...]:
     if layout is EfaLayout.CLASSIC:
         first = Interface(0, 0, "efa" if everywhere else "interface")
         return (first, *(Interface(card, device, "efa") for card, device in others))
-    beside = (Interface(0, 1, "efa-only"),) if everywhere else ()
-    return (Interface(0, 0, "interface"), *beside, *(Interface(card, device, "efa-only") for card, device in others))
+    second = (Interface(0, 1, "efa-only"),) if everywhere else ()
+    return (Interface(0, 0, "interface"), *second, *(Interface(card, device, "efa-only") for card, device in others))
 
 
 def hyperpod_addons(*, governed: bool) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ class TrainingStack:
     """The training software of a Neuron chip: one SDK release, as packages of the nodes and of a Python environment.
 
     `template` creates the environment; `compiles_in_process` is False if a cluster's jobs share a cache of compiled
-    programs. `caveat` is the software's caveat in a verdict, `way_out` the change that would remove it.
+    programs. `caveat` is the software's caveat in a verdict, `remedy` the change that would remove it.
     """
 
     name: str
@@ -21,7 +21,7 @@ class TrainingStack:
     python_packages: tuple[str, ...]
     """Packages in pip's format."""
     caveat: str
-    way_out: str
+    remedy: str
     source: str
 
 

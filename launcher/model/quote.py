@@ -182,13 +182,13 @@ class Quote:
         return None if self.overhead is None else self.overhead.usd
 
     @property
-    def usd_per_hour_beside(self) -> Decimal:
+    def other_usd_per_hour(self) -> Decimal:
         """The non-compute cost of the quote, spread over the billed hours, at least one hour."""
-        beside = (
+        other_usd = (
             component.usd for component in self.components if component.usd is not None and component.group != "compute"
         )
         hours = Decimal(repr(max(self.billed_hours, 1.0)))
-        return (sum(beside, Decimal(0)) / hours).quantize(Decimal("0.0001"))
+        return (sum(other_usd, Decimal(0)) / hours).quantize(Decimal("0.0001"))
 
     @property
     def guard_usd_per_hour(self) -> Decimal | None:
@@ -205,7 +205,7 @@ class Quote:
         stops = stops_at(self.plan.request, self.plan.place.option) is not None
         given = {
             "usd_per_hour": self.guard_usd_per_hour,
-            "usd_per_hour_beside": self.usd_per_hour_beside if stops or spot else None,
+            "other_usd_per_hour": self.other_usd_per_hour if stops or spot else None,
             "job_hours": Decimal(f"{self.hours.high:.4f}") if spot and self.hours.high > 0 else None,
             "max_usd": max_usd,
         }

@@ -26,7 +26,7 @@ class EgressChoice(Protocol):
         """The value of `network.nat` that a plan needs for the chosen way; None if it has that way without one."""
         ...
 
-    def waiting_usd(self, way: Egress, kind: TargetKind, option: PurchaseOption) -> float:
+    def waiting_usd(self, egress_mode: Egress, kind: TargetKind, option: PurchaseOption) -> float:
         """Dollars of the nodes while they wait for what they fetch by a way."""
         ...
 
@@ -34,7 +34,7 @@ class EgressChoice(Protocol):
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         ...
 
-    def fetch_hours(self, way: Egress | None, kind: TargetKind) -> Range | None:
+    def fetch_hours(self, egress_mode: Egress | None, kind: TargetKind) -> Range | None:
         """The time for what nodes of a target fetch from outside AWS before the first step; None if there is none."""
         ...
 
@@ -77,7 +77,7 @@ class Work:
     boot: Learned | None = None
     restart: Learned | None = None
     # The time of the plan's own steps and outputs in addition to the command.
-    around_h: float = 0.0
+    outside_command_h: float = 0.0
     # How the nodes of a new network reach the internet, and the time for what they fetch; None for a cluster without
     # a job.
     egress_choice: EgressChoice | None = field(default=None, compare=False)

@@ -8,7 +8,7 @@ from launcher.model.workload import TrainingWorkload
 MAX_HOURS = 1e6
 MAX_TOKENS_B = 1e9
 """A million trillion tokens, ten thousand times the largest published run."""
-WAYS = "tokens_b; examples, tokens_per_example and epochs; tokens_per_parameter; or hours"
+AMOUNTS = "tokens_b; examples, tokens_per_example and epochs; tokens_per_parameter; or hours"
 
 
 def amount_findings(train: TrainingWorkload, params_b: float | None, path: str) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def amount_findings(train: TrainingWorkload, params_b: float | None, path: str) 
         yield error("two-amounts", f"{path}.{given[-1]}", message, "keep one")
     if not given:
         message = "the plan gives no amount of work: neither tokens_b nor hours is given"
-        yield error("no-amount", path, message, f"give {WAYS}")
+        yield error("no-amount", path, message, f"give {AMOUNTS}")
     yield from _examples(train, path)
     if train.hours is not None and train.hours > MAX_HOURS:
         yield error("too-long", f"{path}.hours", f"must be at most {MAX_HOURS:,.0f}, got {train.hours:,.12g}")

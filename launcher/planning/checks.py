@@ -357,8 +357,8 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     if options == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         yield spot_without_checkpoints()
     if options == (PurchaseOption.BEDROCK,) and request.workload.serve is None:
-        ways = ", ".join(option for option in PurchaseOption if option is not PurchaseOption.BEDROCK)
-        message = f"Bedrock serves models and does not train them, allowed: {ways}"
+        allowed = ", ".join(option for option in PurchaseOption if option is not PurchaseOption.BEDROCK)
+        message = f"Bedrock serves models and does not train them, allowed: {allowed}"
         yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another purchase option")
     yield from _unsold_findings(request, catalog)
     yield from _windows(purchase)

@@ -20,8 +20,8 @@ MAX_VOLUME_GIB = 16_384
 """Largest volume of a training job (API reference, ResourceConfig)."""
 
 
-def placed_gib(request: PlanRequest, nodes: int, below: str = "/", beside: tuple[str, ...] = ()) -> float:
-    """GiB of `run.data` that one node downloads to paths below a folder, and not below one of `beside`."""
+def placed_gib(request: PlanRequest, nodes: int, below: str = "/", excluded: tuple[str, ...] = ()) -> float:
+    """GiB of `run.data` that one node downloads to paths below a folder, and not below one of `excluded`."""
 
     def inside(path: str, folder: str) -> bool:
         return folder in ("/", path) or path.startswith(f"{folder}/")
@@ -29,7 +29,7 @@ def placed_gib(request: PlanRequest, nodes: int, below: str = "/", beside: tuple
     return sum(
         (source.gib or 0.0) / (nodes if source.shard else 1)
         for source in request.run.data
-        if inside(source.path, below) and not any(inside(source.path, folder) for folder in beside)
+        if inside(source.path, below) and not any(inside(source.path, folder) for folder in excluded)
     )
 
 
@@ -75,10 +75,10 @@ def _disks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterator[
         name = "the NVMe disks" if nvme_gib else f"the volume of {volume:,} GiB"
         free = nvme_gib - IMAGE_GIB if nvme_gib else volume - (IMAGE_GIB if target.in_service_network else SYSTEM_GIB)
         mounted = tuple(mount.path for mount in request.run.volumes)
-        yield name, placed_gib(request, nodes, beside=mounted) + outputs, free, path
+        yield name, placed_gib(request, nodes, excluded=mounted) + outputs, free, path
         return
-    beside = (SHARED, *((SCRATCH,) if nvme_gib else ()))
-    yield f"{ROOT} of {COMPUTE_ROOT_GIB} GiB", placed_gib(request, nodes, beside=beside), root_gib, path
+    excluded = (SHARED, *((SCRATCH,) if nvme_gib else ()))
+    yield f"{ROOT} of {COMPUTE_ROOT_GIB} GiB", placed_gib(request, nodes, excluded=excluded), root_gib, path
     if nvme_gib:
         yield f"the NVMe disks ({SCRATCH})", placed_gib(request, nodes, SCRATCH), nvme_gib, path
     shared_gib = target.shared_gib(request.storage.lustre_gib)

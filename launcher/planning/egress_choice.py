@@ -140,8 +140,8 @@ class NodesEgress:
 
     __slots__ = ("_all", "_chosen", "_facts", "_fetch_h", "_hours", "_nodes")
 
-    def __init__(self, ways: EgressOptions, facts: InstanceType, nodes: int, hours: float) -> None:
-        self._all, self._facts, self._nodes, self._hours = ways, facts, nodes, hours
+    def __init__(self, choice: EgressOptions, facts: InstanceType, nodes: int, hours: float) -> None:
+        self._all, self._facts, self._nodes, self._hours = choice, facts, nodes, hours
         self._chosen: dict[tuple[TargetKind, bool], Egress | None] = {}
         self._fetch_h: dict[tuple[Egress | None, TargetKind], Range | None] = {}
 
@@ -166,22 +166,24 @@ class NodesEgress:
     def with_choice(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "NodesEgress":
         """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
         able, planned = self._all.able(kind, self._facts, self._nodes)
-        ways = NodesEgress(self._all, self._facts, self._nodes, self._hours)
-        ways._chosen[kind, option is PurchaseOption.SPOT] = next((way for way in able if MODES[way] is nat), planned)
-        return ways
+        choice = NodesEgress(self._all, self._facts, self._nodes, self._hours)
+        choice._chosen[kind, option is PurchaseOption.SPOT] = next(
+            (egress_mode for egress_mode in able if MODES[egress_mode] is nat), planned
+        )
+        return choice
 
-    def fetch_hours(self, way: Egress | None, kind: TargetKind) -> Range | None:
+    def fetch_hours(self, egress_mode: Egress | None, kind: TargetKind) -> Range | None:
         """The time for what nodes fetch before the first step: at their own speed, or all through one NAT."""
-        if (way, kind) not in self._fetch_h:
+        if (egress_mode, kind) not in self._fetch_h:
             facts, weights = self._facts, self._all.weights_gb
-            if way in NATS and way is not None:
+            if egress_mode in NATS and egress_mode is not None:
                 packages = self._all.packages_gb(kind, facts)
-                shared = shared_fetch_h(way, facts, self._nodes, packages=packages, weights=weights)
-                self._fetch_h[way, kind] = shared
+                shared = shared_fetch_h(egress_mode, facts, self._nodes, packages=packages, weights=weights)
+                self._fetch_h[egress_mode, kind] = shared
             else:
                 alone = own_fetch_h(weights, facts)
-                self._fetch_h[way, kind] = Range(low=alone, mid=alone, high=alone) if alone else None
-        return self._fetch_h[way, kind]
+                self._fetch_h[egress_mode, kind] = Range(low=alone, mid=alone, high=alone) if alone else None
+        return self._fetch_h[egress_mode, kind]
 
     def _cheapest(
         self,
@@ -194,24 +196,27 @@ class NodesEgress:
         prices, rate = self._all.prices, self._all.rate(self._facts.name, spot=spot)
         if rate is None or prices.gateway is None or prices.instance is None:
             return planned
-        return min(able, key=lambda way: self._network_usd(way, kind) + self._waiting_usd(way, kind, rate))
+        return min(
+            able,
+            key=lambda egress_mode: self._network_usd(egress_mode, kind) + self._waiting_usd(egress_mode, kind, rate),
+        )
 
-    def waiting_usd(self, way: Egress, kind: TargetKind, option: PurchaseOption) -> float:
+    def waiting_usd(self, egress_mode: Egress, kind: TargetKind, option: PurchaseOption) -> float:
         """Dollars of the nodes while they wait for what they fetch by a way; 0 without a price."""
         rate = self._all.rate(self._facts.name, spot=option is PurchaseOption.SPOT) or 0.0
-        return self._waiting_usd(way, kind, rate)
+        return self._waiting_usd(egress_mode, kind, rate)
 
-    def _waiting_usd(self, way: Egress, kind: TargetKind, rate: float) -> float:
-        fetch = self.fetch_hours(way, kind)
+    def _waiting_usd(self, egress_mode: Egress, kind: TargetKind, rate: float) -> float:
+        fetch = self.fetch_hours(egress_mode, kind)
         return 0.0 if fetch is None else rate * self._nodes * fetch.mid
 
-    def _network_usd(self, way: Egress, kind: TargetKind) -> float:
+    def _network_usd(self, egress_mode: Egress, kind: TargetKind) -> float:
         prices, up_h, target = self._all.prices, self._hours + AROUND_H, target_of(kind)
-        if way is Egress.PUBLIC_ADDRESSES:
+        if egress_mode is Egress.PUBLIC_ADDRESSES:
             return prices.address * up_h * (self._nodes + (target.head is not None))
-        if way is Egress.ENDPOINTS:
-            return prices.endpoint * up_h * len(interface_endpoints(self._all.request, target, way))
-        if way is Egress.NAT_INSTANCE:
+        if egress_mode is Egress.ENDPOINTS:
+            return prices.endpoint * up_h * len(interface_endpoints(self._all.request, target, egress_mode))
+        if egress_mode is Egress.NAT_INSTANCE:
             return (prices.instance or 0.0) * up_h
         logs_gb = LOG_GB_PER_NODE_HOUR * up_h * (self._nodes + 1)
         fetched_gb = (self._all.packages_gb(kind, self._facts) + self._all.weights_gb) * self._nodes

@@ -82,13 +82,13 @@ def own_fetch_h(weights: float, facts: InstanceType) -> float:
     return weights * GB_PER_GIB / store_gb_per_s(facts) / HOUR_S
 
 
-def shared_fetch_h(way: Egress, facts: InstanceType, nodes: int, *, packages: float, weights: float) -> Range:
+def shared_fetch_h(egress_mode: Egress, facts: InstanceType, nodes: int, *, packages: float, weights: float) -> Range:
     """Hours in which all nodes fetch weights and packages through one NAT gateway or NAT instance.
 
     The start-up of a node contains its packages; through the NAT, those of all nodes come at the same time.
 
     Args:
-        way: one of `NATS`.
+        egress_mode: one of `NATS`.
         facts: the instance type.
         nodes: the number of nodes.
         packages: billed GB of them for each node (`packages_gb`).
@@ -100,7 +100,7 @@ def shared_fetch_h(way: Egress, facts: InstanceType, nodes: int, *, packages: fl
     def hours(gbps: float) -> float:
         return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - once_gb / own) / HOUR_S
 
-    slow, middle, fast = NAT_INSTANCE_PERCENTILES if way is Egress.NAT_INSTANCE else NAT_PERCENTILES
+    slow, middle, fast = NAT_INSTANCE_PERCENTILES if egress_mode is Egress.NAT_INSTANCE else NAT_PERCENTILES
     return Range(low=hours(fast), mid=hours(middle), high=hours(slow))
 
 
@@ -109,11 +109,11 @@ def fetching_lines(place: Place, work: Work) -> tuple[Assumption, ...]:
     hours = work.fetch_hours(place)
     if hours is None or not hours.high:
         return ()
-    way = work.egress(place)
+    egress_mode = work.egress(place)
     span, limit = f"{hours.mid * MINUTE_S:.2g}", "at the node's own speed, assumption, not measured"
-    if way in NATS:
+    if egress_mode in NATS:
         rates = f"NAT gateway of {NAT_GBPS[0]:g} Gbit/s that scales to {NAT_GBPS[1]:g} ({NAT_SOURCE})"
-        if way is Egress.NAT_INSTANCE:
+        if egress_mode is Egress.NAT_INSTANCE:
             slow, fast = NAT_INSTANCE_GBPS
             rates = f"NAT instance of {slow:g} Gbit/s, {fast:g} in a burst ({NAT_INSTANCE_SOURCE})"
         limit = f"{hours.low * MINUTE_S:.2g} to {hours.high * MINUTE_S:.2g}: all {place.nodes} through one {rates}"

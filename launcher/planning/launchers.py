@@ -248,8 +248,8 @@ def _mpirun(call: _Call) -> LauncherUse:
         return LauncherUse(program=call.program, total=count, per_node=each)
     # Each node runs its own mpirun; its workers find the others' if words or variables give them their ranks.
     words = (*call.words, *call.program.variables, *call.environment)
-    told = any("$" in word or UNKNOWN in word or word in {"RANK", "MASTER_ADDR", "WORLD_SIZE"} for word in words)
-    joined = None if told else Stated(number=1, text=f"{call.program.name} without hosts")
+    unresolved = any("$" in word or UNKNOWN in word or word in {"RANK", "MASTER_ADDR", "WORLD_SIZE"} for word in words)
+    joined = None if unresolved else Stated(number=1, text=f"{call.program.name} without hosts")
     return LauncherUse(program=call.program, per_node=count or each, joined=joined)
 
 

@@ -126,8 +126,8 @@ def fitting(shape: TrainingShape, *, recompute_open: bool) -> Fitting:
     if planned.fits:
         return Fitting(shape, None, fits=True)
     needed = f"needs {planned.per_chip_gib:.0f} GiB on each chip as planned, {planned.limit_gib:.0f} are free"
-    ways = ((leaner, words, fits(leaner)) for leaner, words in _leaner(shape, recompute_open=recompute_open))
-    leaner, words, fit = next((way for way in ways if way[2].fits), (shape, "", planned))
+    options = ((leaner, words, fits(leaner)) for leaner, words in _leaner(shape, recompute_open=recompute_open))
+    leaner, words, fit = next((option for option in options if option[2].fits), (shape, "", planned))
     instead = f"; with {words} it needs {fit.per_chip_gib:.0f}" if words else ""
     if leaner.optimizer is shape.optimizer and words:
         return Fitting(leaner, f"{needed}{instead}", fits=True)

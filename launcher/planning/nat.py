@@ -81,10 +81,10 @@ def possible_egress(request: PlanRequest, place: Place, instances: Mapping[str, 
     if network.nat is not None or network.name is not None or train is None:
         return (planned,)
     reason = obstacle(request, place, instances)
-    open_ways = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
+    open_modes = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
     if not reason:
-        return (*open_ways, Egress.PUBLIC_ADDRESSES)
-    return (*open_ways, Egress.ENDPOINTS) if _needs_no_internet(request, place) else open_ways
+        return (*open_modes, Egress.PUBLIC_ADDRESSES)
+    return (*open_modes, Egress.ENDPOINTS) if _needs_no_internet(request, place) else open_modes
 
 
 def _needs_no_internet(request: PlanRequest, place: Place) -> bool:

@@ -126,8 +126,8 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
             message = f"{facts.id} lies in {facts.az_id}: {zone_text(name, facts.az_id, zones)}"
             yield warning(NOT_OFFERED, "network.subnet_ids", message, hint)
     # A node with one interface gets its address from the subnet, and has no inbound rule.
-    own_way = target_of(place.target).per_job and not obstacle(request, place, catalog.instance_types)
-    if facts.public_addresses and not own_way:
+    own_egress = target_of(place.target).per_job and not obstacle(request, place, catalog.instance_types)
+    if facts.public_addresses and not own_egress:
         message = f"{facts.id} gives its instances public addresses, and nodes need none: they reach out through NAT"
         if catalog.instance_types[place.instance_type].network_cards > 1:
             message = f"{facts.id} gives its instances public addresses, which AWS refuses for several network cards"

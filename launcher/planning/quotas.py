@@ -156,13 +156,13 @@ def _ec2(
     """The vCPUs of the nodes and of the other instances; queues of fallback types are used one at a time."""
     place, storage = plan.place, plan.request.storage
     target = target_of(place.target)
-    beside = {target.head_instance(place.nodes, storage.head_node): 1} if target.head is not None else {}
+    other_instances = {target.head_instance(place.nodes, storage.head_node): 1} if target.head is not None else {}
     if storage.login_nodes:
-        beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
+        other_instances[LOGIN_NODE] = other_instances.get(LOGIN_NODE, 0) + storage.login_nodes
     if egress(plan.request, place, instances) is Egress.NAT_INSTANCE:
-        beside[NAT_INSTANCE] = beside.get(NAT_INSTANCE, 0) + 1
+        other_instances[NAT_INSTANCE] = other_instances.get(NAT_INSTANCE, 0) + 1
     needs: dict[str, tuple[int, str]] = {}
-    for name, count in beside.items():
+    for name, count in other_instances.items():
         key = quota_of(quotas, name.partition(".")[0], PurchaseOption.ON_DEMAND)
         if key is not None:
             _add(needs, key, instances, name, count)
@@ -206,12 +206,12 @@ def _sagemaker(
     spot = place.option is PurchaseOption.SPOT
     kind = quotas["hyperpod/spot" if spot else "hyperpod/on-demand"]
     yield _type_need(kind, place.instance_type, place.nodes)
-    beside = {target_of(place.target).head_instance(place.nodes, storage.head_node): 1}
+    other_instances = {target_of(place.target).head_instance(place.nodes, storage.head_node): 1}
     if storage.login_nodes:
-        beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
-    for name, count in beside.items():
+        other_instances[LOGIN_NODE] = other_instances.get(LOGIN_NODE, 0) + storage.login_nodes
+    for name, count in other_instances.items():
         yield _type_need(quotas["hyperpod/on-demand"], name, count)
-    total = place.nodes + sum(beside.values())
+    total = place.nodes + sum(other_instances.values())
     resource = f"{number_of(total, 'instance')} of cluster {plan.cluster_name}"
     for key in ("hyperpod/cluster-instances", "hyperpod/instances"):
         yield _quota_need(quotas[key], quotas[key].name, total, resource)
@@ -251,10 +251,10 @@ def network_needs(
         return
     yield _quota_need(quotas["vpc/networks"], quotas["vpc/networks"].name, 1, "the cluster's VPC")
     head, address = target_of(plan.place.target).head, "the NAT gateway's address"
-    way = egress(plan.request, plan.place, instances)
-    if way is not Egress.ENDPOINTS:
+    egress_mode = egress(plan.request, plan.place, instances)
+    if egress_mode is not Egress.ENDPOINTS:
         yield _quota_need(quotas["vpc/internet-gateways"], quotas["vpc/internet-gateways"].name, 1, "the cluster's VPC")
-    if way is Egress.NAT_GATEWAY:
+    if egress_mode is Egress.NAT_GATEWAY:
         yield _quota_need(quotas["vpc/nat-gateways"], quotas["vpc/nat-gateways"].name, 1, "the cluster's VPC")
     else:
         address = "the head node's address" if head is not None and head.elastic_address else ""

@@ -61,7 +61,7 @@ class Estimator:
             if self.request.workload.train is not None:
                 estimate = replace(
                     estimate,
-                    around_h=hours_outside_command(self.request, facts, nodes),
+                    outside_command_h=hours_outside_command(self.request, facts, nodes),
                     egress_choice=self._egress_options.on_nodes(facts, nodes, estimate.hours.mid),
                 )
             self.estimates[key] = estimate

@@ -69,8 +69,8 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: 
     """The network lines that last as long as the cluster: those of the network, and those that the target adds."""
     if chosen is None and target.in_service_network:
         return
-    alone = not request.network.shared_by
-    nats = len(nat_zones(request.network, None)) if chosen in NATS and alone else 0
+    own_costs = not request.network.shared_by
+    nats = len(nat_zones(request.network, None)) if chosen in NATS and own_costs else 0
     if nats and chosen is Egress.NAT_GATEWAY:
         yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(nats)
     elif nats:
@@ -81,7 +81,7 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: 
     if nats:
         yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(nats)
     endpoints = len(interface_endpoints(request, target, chosen))
-    if endpoints and alone:
+    if endpoints and own_costs:
         name = number_of(endpoints, "interface endpoint")
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").while_up(endpoints)
     if request.storage.has_login_pool and target.login_balancer:
@@ -234,7 +234,7 @@ class Bill:
         self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind, Egress | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
-        self._ways: dict[tuple[object, ...], OtherCosts] = {}
+        self._egress_costs: dict[tuple[object, ...], OtherCosts] = {}
         self._networks: dict[tuple[TargetKind, str, Egress], tuple[OtherCosts, OtherCosts]] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -260,12 +260,12 @@ class Bill:
 
     def _kind(self, place: Place, work: Work) -> int:
         """A number for what the lines depend on but for the region and the size of checkpoints: equal where it is."""
-        way = self._egress(place, work)
-        known = (place.target, place.nodes, place.instance_type, place.option, way)
+        egress_mode = self._egress(place, work)
+        known = (place.target, place.nodes, place.instance_type, place.option, egress_mode)
         if known not in self._kinds:
             facts = self.catalog.instance_types[place.instance_type]
             kind = (
-                *(place.target, place.nodes, way, bool(node_metrics(facts)), self._stops(place)),
+                *(place.target, place.nodes, egress_mode, bool(node_metrics(facts)), self._stops(place)),
                 target_of(place.target).fees(self.request, place.nodes, facts),
                 target_of(place.target).per_job and not facts.nvme_gb,
             )
@@ -312,30 +312,32 @@ class Bill:
         rows += metrics(prices, place, facts, own_cluster=self.own_cluster, stops=stops)
         return (*rows, *cluster.watch)
 
-    def egress_costs(self, place: Place, way: Egress) -> OtherCosts:
+    def egress_costs(self, place: Place, egress_mode: Egress) -> OtherCosts:
         """The lines of a new network with one way to the internet, computed once for the types that share them."""
         zone = self._zone(place)
-        key = (place.target, place.region, zone, place.nodes, way)
-        if key not in self._ways:
+        key = (place.target, place.region, zone, place.nodes, egress_mode)
+        if key not in self._egress_costs:
             prices, target = Prices(place.region, self.catalog), target_of(place.target)
-            lines = [*network_lines(prices, self.request, target, way)]
-            lines += network_data(prices, place, self.request, zone, way)
-            if way is Egress.PUBLIC_ADDRESSES:
+            lines = [*network_lines(prices, self.request, target, egress_mode)]
+            lines += network_data(prices, place, self.request, zone, egress_mode)
+            if egress_mode is Egress.PUBLIC_ADDRESSES:
                 lines.append(public_addresses(prices, place, target))
-            self._ways[key] = OtherCosts(tuple(lines))
-        return self._ways[key]
+            self._egress_costs[key] = OtherCosts(tuple(lines))
+        return self._egress_costs[key]
 
-    def own_network_usd(self, place: Place, way: Egress, size: JobSize) -> Decimal:
+    def own_network_usd(self, place: Place, egress_mode: Egress, size: JobSize) -> Decimal:
         """What a network of its own costs a plan more than one that another plan shares."""
-        key = (place.target, place.region, way)
+        key = (place.target, place.region, egress_mode)
         if key not in self._networks:
             prices, target = Prices(place.region, self.catalog), target_of(place.target)
             shared = replace(self.request, network=replace(self.request.network, shared_by=(SHARED,)))
             requests = (self.request, shared)
-            alone, beside = (OtherCosts(tuple(network_lines(prices, each, target, way))) for each in requests)
-            self._networks[key] = alone, beside
-        alone, beside = self._networks[key]
-        return alone.total_usd(size) - beside.total_usd(size)
+            own_costs, shared_costs = (
+                OtherCosts(tuple(network_lines(prices, each, target, egress_mode))) for each in requests
+            )
+            self._networks[key] = own_costs, shared_costs
+        own_costs, shared_costs = self._networks[key]
+        return own_costs.total_usd(size) - shared_costs.total_usd(size)
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
         """A fee of the target's service, at the user's own price if the plan sets one."""
@@ -404,11 +406,11 @@ def bill_assumptions(
     facts: InstanceType | None,
     *,
     size: JobSize,
-    way: Egress | None,
+    egress_mode: Egress | None,
 ) -> tuple[Assumption, ...]:
     """The assumptions behind the non-compute lines, for the quote of a job of a size.
 
-    `way` is how the nodes of a new network reach the internet.
+    `egress_mode` is how the nodes of a new network reach the internet.
     """
     target, nodes = place.target, place.nodes
     lines = [
@@ -419,9 +421,9 @@ def bill_assumptions(
     if existing is None:
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         hours, up_h, *_ = size.amounts
-        around = f"{up_h - hours:.3g}"
-        lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
-        lines += network_assumptions(request, catalog, place, way)
+        idle_h = f"{up_h - hours:.3g}"
+        lines.append(Assumption(name="cluster time outside the job", value=idle_h, unit="h", source=source))
+        lines += network_assumptions(request, catalog, place, egress_mode)
         lines += image_assumptions(request, catalog, place)
         lines += monitoring_assumptions()
     else:

@@ -32,13 +32,13 @@ _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.
 class JobSize(NamedTuple):
     """The inputs of the non-compute lines: hours of the job, seconds between checkpoints, hours around the job.
 
-    `around_h` are billed hours of the nodes before and after the job: start-up and idle tail. `losses` counts
+    `start_and_tail_h` are billed hours of the nodes before and after the job: start-up and idle tail. `losses` counts
     nodes that are lost and replaced during the job.
     """
 
     hours: float
     checkpoint_interval_s: float | None
-    around_h: float = 0.0
+    start_and_tail_h: float = 0.0
     losses: float = 0.0
 
     @property
@@ -49,8 +49,14 @@ class JobSize(NamedTuple):
     @property
     def amounts(self) -> Amounts:
         """What the lines multiply, computed once for all of them."""
-        hours, around_h = self.hours, self.around_h
-        return hours, hours + max(CLUSTER_OVERHEAD_H, around_h), hours + around_h, self.saves, self.losses
+        hours, start_and_tail_h = self.hours, self.start_and_tail_h
+        return (
+            hours,
+            hours + max(CLUSTER_OVERHEAD_H, start_and_tail_h),
+            hours + start_and_tail_h,
+            self.saves,
+            self.losses,
+        )
 
     @property
     def months(self) -> float:

@@ -367,19 +367,23 @@ def start_hours(place: Place, work: Work) -> tuple[float, Spread]:
     known = BOOT_RANGE_H if boot is None else boot
     fetch = work.fetch_hours(place)
     fetched = (0.0, 0.0, 0.0) if fetch is None else (fetch.low, fetch.mid, fetch.high)
-    return start_spread((known.low, known.mid, known.high), checks, work.around_h, fetched)
+    return start_spread((known.low, known.mid, known.high), checks, work.outside_command_h, fetched)
 
 
 def boot_hours(place: Place, work: Work) -> float:
     """Hours from launch to the first step, measured by the user's own runs or assumed, plus the plan's own steps."""
     fetch = work.fetch_hours(place)
-    return (BOOT_H if work.boot is None else work.boot.mid) + (0.0 if fetch is None else fetch.mid) + work.around_h
+    return (
+        (BOOT_H if work.boot is None else work.boot.mid)
+        + (0.0 if fetch is None else fetch.mid)
+        + work.outside_command_h
+    )
 
 
 def least_hours(work: Work) -> tuple[float, float]:
     """Hours of a job and of its start-up, the least of any place: without interruptions, checks and fetching."""
     start_h = BOOT_H if work.boot is None else work.boot.mid
-    return work.hours.mid / (1 + work.failure_overhead), start_h + work.around_h
+    return work.hours.mid / (1 + work.failure_overhead), start_h + work.outside_command_h
 
 
 def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge) -> float:
@@ -428,7 +432,7 @@ def _start_line(place: Place, work: Work, middle: Charge) -> Assumption:
     """Start-up of the nodes as a line of the quote."""
     return Assumption(
         name="start-up of the nodes, billed before the first step",
-        value=f"{(middle.start_h - work.around_h) * 60:.3g}",
+        value=f"{(middle.start_h - work.outside_command_h) * 60:.3g}",
         unit="minutes",
         source=_start_source(place, work, middle),
         steps=() if work.boot is None else work.boot.steps,

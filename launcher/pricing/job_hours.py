@@ -89,5 +89,5 @@ def start_spread(boot: Cases, trial_h: tuple[float, float], fixed_h: float, fetc
     low, high = (middle * (end / middle) ** nearer for end in (boot[0], boot[2]))
     trials = (trial_h[0], *trial_h)
     parts = zip((low, middle, high), trials, fetch, strict=True)
-    around = tuple(sum(part) + fixed_h for part in parts)
-    return around[1], spread_of(*around)
+    totals = tuple(sum(part) + fixed_h for part in parts)
+    return totals[1], spread_of(*totals)

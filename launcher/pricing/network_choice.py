@@ -18,8 +18,8 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
 
     The dollars are those of the network, and of nodes that wait for their downloads.
     """
-    place, ways = candidate.place, candidate.work.egress_choice
-    able = () if ways is None or candidate.context.request.network.nat is not None else ways.able(place.target)
+    place, choice = candidate.place, candidate.work.egress_choice
+    able = () if choice is None or candidate.context.request.network.nat is not None else choice.able(place.target)
     chosen = candidate.work.egress(place)
     if chosen is None or not candidate.priced:
         return
@@ -36,22 +36,24 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
 
 def _choice(candidate: TrainingCandidate, chosen: Egress, able: tuple[Egress, ...]) -> Finding:
     """What `network.nat: auto` took among the ways that work."""
-    usd = {way: egress_usd(candidate, way) for way in able}
-    others = sorted((way for way in able if way is not chosen), key=usd.__getitem__)
-    against = ", ".join(f"${cents(usd[way])} by {way.value}{_slower(candidate, way, chosen, usd)}" for way in others)
+    usd = {mode: egress_usd(candidate, mode) for mode in able}
+    others = sorted((mode for mode in able if mode is not chosen), key=usd.__getitem__)
+    against = ", ".join(
+        f"${cents(usd[mode])} by {mode.value}{_slower(candidate, mode, chosen, usd)}" for mode in others
+    )
     own = _own_nat(candidate, chosen)
     message = f"auto took {chosen.value}: ${cents(usd[chosen])} against {against}" + (f"; {own}" if own else "")
     hint = "the network, and nodes that wait for their downloads; network.nat: gateway, instance or none decides"
     return info(AUTO_CODE, "network.nat", message, hint)
 
 
-def _slower(candidate: TrainingCandidate, way: Egress, chosen: Egress, usd: Mapping[Egress, Decimal]) -> str:
+def _slower(candidate: TrainingCandidate, mode: Egress, chosen: Egress, usd: Mapping[Egress, Decimal]) -> str:
     """How much longer nodes wait by a cheaper way: without a price of theirs, its dollars do not have the wait."""
-    ways = candidate.work.egress_choice
-    if ways is None or usd[way] >= usd[chosen]:
+    choice = candidate.work.egress_choice
+    if choice is None or usd[mode] >= usd[chosen]:
         return ""
     kind = candidate.place.target
-    hours = [0.0 if (fetch := ways.fetch_hours(one, kind)) is None else fetch.mid for one in (way, chosen)]
+    hours = [0.0 if (fetch := choice.fetch_hours(one, kind)) is None else fetch.mid for one in (mode, chosen)]
     return (
         f", through which nodes wait {duration_text((hours[0] - hours[1]) * HOUR_S)} longer"
         if hours[0] > hours[1]
@@ -81,8 +83,8 @@ def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
     return f"a second plan in {place.region} pays ${own} for its own ({shared} in both shares one)"
 
 
-def egress_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:
+def egress_usd(candidate: TrainingCandidate, mode: Egress) -> Decimal:
     """Dollars of a way to the internet in a quote: its lines, and the nodes for as long as they wait for downloads."""
-    place, ways = candidate.place, candidate.work.egress_choice
-    usd = candidate.context.bill.egress_costs(place, way).total_usd(candidate.size)
-    return usd if ways is None else usd + Decimal(repr(ways.waiting_usd(way, place.target, place.option)))
+    place, choice = candidate.place, candidate.work.egress_choice
+    usd = candidate.context.bill.egress_costs(place, mode).total_usd(candidate.size)
+    return usd if choice is None else usd + Decimal(repr(choice.waiting_usd(mode, place.target, place.option)))

@@ -36,7 +36,7 @@ class Overrun:
     # In whole steps of so many hours; 0: no steps.
     step_h: float
     # More hours, once.
-    around_h: float
+    start_and_tail_h: float
     price: Price
     # The other way: a job that outlasts its offering takes the one that costs less for what is left of it.
     other: "Overrun | None" = None
@@ -48,7 +48,7 @@ class Overrun:
             return 0.0
         if self.step_h:
             more_h = math.ceil(more_h / self.step_h) * self.step_h
-        return (more_h + self.around_h) * self.instances
+        return (more_h + self.start_and_tail_h) * self.instances
 
     def cheaper_at(self, job_h: float) -> "Overrun":
         """The way that costs less if the job takes so long."""
@@ -57,8 +57,8 @@ class Overrun:
 
     def usd_at(self, job_h: float) -> Decimal:
         """Dollars in addition to the offering's fee if the job takes so long."""
-        way = self.cheaper_at(job_h)
-        return way.price.usd * Decimal(repr(way.hours_at(job_h)))
+        overrun_option = self.cheaper_at(job_h)
+        return overrun_option.price.usd * Decimal(repr(overrun_option.hours_at(job_h)))
 
     def _alone_at(self, job_h: float) -> float:
         return float(self.price.usd) * self.hours_at(job_h)
@@ -115,7 +115,7 @@ def overrun(
         usable_h=usable_h,
         instances=cost.instances,
         step_h=HOURS_A_DAY,
-        around_h=0.0,
+        start_and_tail_h=0.0,
         price=price,
     )
     resumes = request.workload.train is not None and request.checkpoint.mode is not CheckpointMode.NONE
@@ -130,11 +130,13 @@ def overrun(
         usable_h=usable_h,
         instances=place.nodes,
         step_h=0.0,
-        around_h=start_h + tail_hours(elsewhere, request, start_h),
+        start_and_tail_h=start_h + tail_hours(elsewhere, request, start_h),
         price=on_demand,
     )
     if cost.billed_hours + extended.hours_at(job.at(HIGH)) / cost.instances > LONGEST_DAYS * HOURS_A_DAY:
         return finished
-    ways = (extended, finished)
-    best, other = sorted(ways, key=lambda way: (way.alone_usd, way.usd_at(job.at(HIGH))))
+    overrun_options = (extended, finished)
+    best, other = sorted(
+        overrun_options, key=lambda overrun_option: (overrun_option.alone_usd, overrun_option.usd_at(job.at(HIGH)))
+    )
     return replace(best, other=other)

@@ -99,7 +99,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     """
     context, place = candidate.context, candidate.place
     facts = context.catalog.instance_types.get(place.instance_type)
-    way = egress(candidate.plan.request, place, context.catalog.instance_types)
+    egress_mode = egress(candidate.plan.request, place, context.catalog.instance_types)
     cost = _compute(candidate, work)
     outlined = _outline_quote(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
@@ -115,7 +115,9 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *(candidate.hazard.assumptions if cost and candidate.hazard is not None else ()),
             *(cost.explained() if cost else ()),
             *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.usd else ()),
-            *bill_assumptions(context.request, context.catalog, place, facts, size=candidate.size, way=way),
+            *bill_assumptions(
+                context.request, context.catalog, place, facts, size=candidate.size, egress_mode=egress_mode
+            ),
             *commitment_assumptions(candidate, cost),
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, outlined.usd),
@@ -224,7 +226,7 @@ def _derived_share(candidate: TrainingCandidate, usd: UsdRange | None) -> float:
 def _first_step_h(candidate: TrainingCandidate) -> float:
     """Start-up of the nodes and of the job: what the plan's own steps take is not in it."""
     start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.place, candidate.work)
-    return max(0.0, start_h - candidate.work.around_h)
+    return max(0.0, start_h - candidate.work.outside_command_h)
 
 
 def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None) -> Decimal | None:
@@ -249,7 +251,7 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
         prepaid_usd=compute_usd(candidate.components) if whole else None,
         beside_usd_per_hour=candidate.other_costs.usd_per_job_hour(size),
         cluster_usd_per_hour=candidate.other_costs.up_usd_per_hour(nodes=False),
-        start_h=0.0 if whole else cost.start_h - candidate.work.around_h,
+        start_h=0.0 if whole else cost.start_h - candidate.work.outside_command_h,
         tail_h=cost.tail_h,
         list_usd_per_hour=_list_usd_per_hour(candidate),
     )

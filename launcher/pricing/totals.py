@@ -84,8 +84,8 @@ def _totals(candidate: TrainingCandidate, charged: Charge, price: RandomPrice, c
 def _bill(candidate: TrainingCandidate, charged: Charge, busy_h: float, wall_h: float) -> tuple[float, float]:
     """Billed hours of an instance and the other costs of a job that takes so long."""
     billed_h = billed_at(candidate.place, candidate.context.request, busy_h, charged)
-    around_h = max(0.0, min(billed_h, busy_h + charged.tail_h) - wall_h)
-    return billed_h, _other_usd(candidate, wall_h, around_h)
+    start_and_tail_h = max(0.0, min(billed_h, busy_h + charged.tail_h) - wall_h)
+    return billed_h, _other_usd(candidate, wall_h, start_and_tail_h)
 
 
 def _prepaid(candidate: TrainingCandidate, charged: Charge, usd: float, wall_h: float) -> float:
@@ -95,10 +95,12 @@ def _prepaid(candidate: TrainingCandidate, charged: Charge, usd: float, wall_h: 
     return fee + extra + _other_usd(candidate, wall_h, boot_hours(candidate.place, candidate.work))
 
 
-def _other_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> float:
-    """The priced non-compute lines when the job takes `hours`, with `around_h` before and after it."""
+def _other_usd(candidate: TrainingCandidate, hours: float, start_and_tail_h: float) -> float:
+    """The priced non-compute lines when the job takes `hours`, with `start_and_tail_h` before and after it."""
     losses = candidate.losses_per_h * hours
-    size = JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s, around_h=around_h, losses=losses)
+    size = JobSize(
+        hours=hours, checkpoint_interval_s=candidate.interval_s, start_and_tail_h=start_and_tail_h, losses=losses
+    )
     return float(candidate.other_costs.total_usd(size))
 
 

@@ -60,13 +60,13 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         """A warning if the user's own measurements contradict each other, with the effect of each on the estimate."""
         place, work = candidate.place, candidate.work
         hint = "measure again, or delete the wrong lines of measurements.jsonl"
-        around = (
+        learned_hours = (
             ("start-up", work.boot),
             ("restarts", work.restart),
             ("the idle tail", candidate.charge.tail if candidate.charge else None),
             ("interruptions", candidate.hazard.learned if candidate.hazard else None),
         )
-        for subject, known in around:
+        for subject, known in learned_hours:
             if known is not None and known.contradiction:
                 message = f"own runs contradict each other on {subject}, so the range is wider: {known.contradiction}"
                 yield warning("measurements-contradict", "", message, hint)

@@ -77,7 +77,7 @@ class TrainingCandidate:
         return JobSize(
             hours=hours,
             checkpoint_interval_s=self.interval_s,
-            around_h=start_and_tail_h,
+            start_and_tail_h=start_and_tail_h,
             losses=self.losses_per_h * hours,
         )
 
@@ -275,8 +275,8 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     if place.option in PREPAID:
         paid = [(name, price, float(cost.billed_hours * cost.instances))]
         more = candidate.overrun
-        if more is not None and (more_h := (way := more.cheaper_at(cost.hours)).hours_at(cost.hours)):
-            paid.append((way.name, way.price, more_h))
+        if more is not None and (more_h := (option := more.cheaper_at(cost.hours)).hours_at(cost.hours)):
+            paid.append((option.name, option.price, more_h))
         return paid
     failed_h = 0.0
     if candidate.work.training is None:
@@ -285,7 +285,7 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     quantities = [(name, (cost.line_h - failed_h) * nodes)]
     if failed_h:
         quantities.append(("failures and restarts", failed_h * nodes))
-    steps_h = candidate.work.around_h
+    steps_h = candidate.work.outside_command_h
     quantities.append((START_UP, (cost.line_start_h - steps_h) * nodes))
     if steps_h:
         quantities.append(("data, steps and outputs", steps_h * nodes))

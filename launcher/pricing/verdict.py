@@ -139,8 +139,8 @@ def recommend(
     saves = f"it saves ${port.saving_usd:,.0f} over {number_of(port.runs, 'run')}, the port included"
     text = f"{how}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
-    way_out = () if stack is None else (stack.way_out,)
-    flips = (*_price_flips(port), *(rule.flip for rule in soft if rule.flip), *way_out, *terms.flips)
+    remedy = () if stack is None else (stack.remedy,)
+    flips = (*_price_flips(port), *(rule.flip for rule in soft if rule.flip), *remedy, *terms.flips)
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
 
 

@@ -65,15 +65,15 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
 
 
 def _read_digest(path: Path) -> str:
-    beside = path.with_name(path.name + SUFFIX)
-    if not beside.is_file():
+    digest_file = path.with_name(path.name + SUFFIX)
+    if not digest_file.is_file():
         raise _unreadable(
-            path, f"no digest: {beside.name} is not next to it", "download it too, or give --sha256 DIGEST"
+            path, f"no digest: {digest_file.name} is not next to it", "download it too, or give --sha256 DIGEST"
         )
-    with opened_regular(beside) as stream:
+    with opened_regular(digest_file) as stream:
         word = stream.read(64).decode("utf-8", errors="replace").lower()
     if not re.fullmatch("[0-9a-f]{64}", word):
-        raise _unreadable(path, f"{beside.name} does not begin with a SHA-256 of 64 hexadecimal digits")
+        raise _unreadable(path, f"{digest_file.name} does not begin with a SHA-256 of 64 hexadecimal digits")
     return word
 
 

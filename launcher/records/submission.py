@@ -43,15 +43,15 @@ class HeadNode:
 
     def text(self) -> str:
         """The access in words."""
-        ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
-        ways |= {
+        connections = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
+        connections |= {
             "session": f"{self.instance} over a session",
             EKS: f"EKS cluster {self.host}",
             CONTEXT: f"context {self.host}",
             API: str(self.host),
         }
-        ways |= {SANDBOX: f"{self.host} in the sandbox"}
-        return ways.get(self.via, "this computer")
+        connections |= {SANDBOX: f"{self.host} in the sandbox"}
+        return connections.get(self.via, "this computer")
 
 
 @record

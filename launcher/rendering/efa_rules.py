@@ -142,18 +142,18 @@ def _interface_findings(name: str, data: Document, facts: InstanceType, speaking
 
 
 def _groups_of_themselves(resources: Document) -> frozenset[str]:
-    ways_by_group: dict[str, set[str]] = {}
+    directions_by_group: dict[str, set[str]] = {}
     for name, resource in resources.items():
         properties = resource.get("Properties", {})
-        for way, other in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
-            rules = [properties] if resource["Type"] == f"{_GROUP}{way}" else []
+        for direction, other in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
+            rules = [properties] if resource["Type"] == f"{_GROUP}{direction}" else []
             owners = _reference_names([properties.get("GroupId")])
             if resource["Type"] == _GROUP:
-                rules, owners = properties.get(f"SecurityGroup{way}", []), [name]
+                rules, owners = properties.get(f"SecurityGroup{direction}", []), [name]
             for rule in rules:
                 if str(rule.get("IpProtocol")) == _ALL and set(owners) & set(_reference_names([rule.get(other)])):
-                    ways_by_group.setdefault(owners[0], set()).add(way)
-    return frozenset(name for name, ways in ways_by_group.items() if len(ways) == 2)  # noqa: PLR2004 - in and out
+                    directions_by_group.setdefault(owners[0], set()).add(direction)
+    return frozenset(name for name, directions in directions_by_group.items() if len(directions) == 2)  # noqa: PLR2004 - in and out
 
 
 def _reference_names(references: Iterable[Any]) -> list[str]:

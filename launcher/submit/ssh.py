@@ -110,7 +110,7 @@ class SshShell:
         try:
             return frame.answer(out, err, self.name)
         except UnreachableError as problem:
-            for refusal, way_out in _REFUSALS.items():
+            for refusal, hint in _REFUSALS.items():
                 if refusal in err and not out:
-                    raise SchedulerError(problem.message, hint=way_out.format(host=self._host)) from problem
+                    raise SchedulerError(problem.message, hint=hint.format(host=self._host)) from problem
             raise

@@ -58,7 +58,7 @@ class Sum:
             reserve=reserve,
             ending=ending,
             nodes=int(variables["NODES"]),
-            other_usd_per_hour=float(variables["USD_PER_HOUR_BESIDE"]),
+            other_usd_per_hour=float(variables["OTHER_USD_PER_HOUR"]),
             to_zero=variables.get("STOP_TO_ZERO") == "true",
             least=int(variables.get("LEAST_NODES", "0")),
         )

@@ -78,7 +78,7 @@ class JobBudget:
             name=variables["JOB_MAX_USD_NAME"],
             node_hours=float(variables["JOB_NODE_HOURS"]),
             nodes=int(variables["NODES"]),
-            other_usd_per_hour=float(variables["USD_PER_HOUR_BESIDE"]),
+            other_usd_per_hour=float(variables["OTHER_USD_PER_HOUR"]),
         )
 
     def cost(self, node_hours: float, rate: float) -> float:

@@ -61,7 +61,7 @@ class SlowFront(Front):
         super().__init__(upstream)
         self.rng = rng
         self.lock = threading.Lock()
-        self.under_way = Counter()
+        self.phases_in_progress = Counter()
 
     @staticmethod
     def phase(method, path):
@@ -79,7 +79,7 @@ class SlowFront(Front):
     def forward(self, method, path, body, headers):
         phase = self.phase(method, path)
         with self.lock:
-            self.under_way[phase] += 1
+            self.phases_in_progress[phase] += 1
             before, after = self.rng.uniform(0.05, 0.4), self.rng.uniform(0, 0.2)
         try:
             slow = phase in IN_FLIGHT and method != "GET"
@@ -89,11 +89,11 @@ class SlowFront(Front):
             return answer
         finally:
             with self.lock:
-                self.under_way[phase] -= 1
+                self.phases_in_progress[phase] -= 1
 
     def phases(self):
         with self.lock:
-            return {phase for phase, number in self.under_way.items() if number}
+            return {phase for phase, number in self.phases_in_progress.items() if number}
 
 
 def storm_command(node, layout, rng, *, steps, full):

@@ -18,12 +18,12 @@ from tests.attack.trainers import Bucket
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm-job")]
-WAYS = ("a node is lost", "a rank is killed", "put back by hand")
+FAULTS = ("a node is lost", "a rank is killed", "put back by hand")
 
 
 @pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
-    rng, checkpoints, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
+    rng, checkpoints, stored, faults = random.Random(seed), Bucket(bucket), {}, Counter()
     failed_at = -1
     job.prepare(steps=10**6, grace=2, retries=blows)
     job.submit()
@@ -34,7 +34,7 @@ def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_
         assert begun[0] == begun[1] >= max(stored, default=0)
         time.sleep(rng.uniform(0.0, 5.0))
         progress = max(checkpoints.whole(), default=0) > failed_at
-        ways[fault := rng.choice([kind for kind in WAYS if progress or kind != "a rank is killed"])] += 1
+        faults[fault := rng.choice([kind for kind in FAULTS if progress or kind != "a rank is killed"])] += 1
         if fault == "a node is lost":
             slurm_cluster.take(rng.choice(slurm_cluster.scheduler.nodes(job.id)), job.id)
         elif fault == "a rank is killed":
@@ -49,4 +49,4 @@ def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_
     until(checkpoints.whole, job.describe)  # blows may come before the first commit
     assert "torn" not in job.output()
     with capsys.disabled():
-        print(f"\n{blows} blows under Slurm, seed {seed}: {dict(ways)}")  # noqa: T201
+        print(f"\n{blows} blows under Slurm, seed {seed}: {dict(faults)}")  # noqa: T201

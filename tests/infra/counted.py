@@ -53,10 +53,10 @@ def hours_up(quote):
     values = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
     start, tail = (float(values.get(name, 0)) / 60 for name in AROUND_MINUTES)
     start += float(values.get("data on their way to the nodes", 0))
-    around_h = start * stretch(quote) + tail
+    start_and_tail_h = start * stretch(quote) + tail
     hours = job_hours(quote)
     # Of prepaid nodes no quote says it: their start is in what was paid for.
-    return hours + max(OVERHEAD_H, around_h), hours + max(START_UP_H, around_h)
+    return hours + max(OVERHEAD_H, start_and_tail_h), hours + max(START_UP_H, start_and_tail_h)
 
 
 def named(templates, kind):

@@ -210,9 +210,9 @@ CHAINS = (
 """Known chains from a role to an administrator, at the step that the boundary must refuse."""
 
 
-@pytest.mark.parametrize("way", ESCAPES)
-def test_administrator_role_under_boundary_cannot_escape(way):
-    assert not escapes(*ESCAPES[way])
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_administrator_role_under_boundary_cannot_escape(escape):
+    assert not escapes(*ESCAPES[escape])
 
 
 def test_no_known_privilege_escalation_passes_the_boundary():

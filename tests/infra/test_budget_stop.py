@@ -13,7 +13,7 @@ target: {{kind: {kind}, region: us-east-2, az_id: use2-az1, instance_type: p5.48
 checkpoint: {{grace_seconds: 200}}
 budget: {{stop_at_usd: 500.50}}
 """
-RATES = {"usd_per_hour": "110.08", "usd_per_hour_beside": "1.25"}
+RATES = {"usd_per_hour": "110.08", "other_usd_per_hour": "1.25"}
 
 
 def plan(kind="parallelcluster", option="on-demand"):
@@ -34,7 +34,7 @@ def guard_of(assembly):
 def test_guard_with_spending_limit_gets_rates_and_stop_uri(synthesised, kind):
     assembly = synthesised(plan(kind), **RATES)
     variables = guard_of(assembly)["Environment"]["Variables"]
-    assert (variables["STOP_AT_USD"], variables["NODES"], variables["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
+    assert (variables["STOP_AT_USD"], variables["NODES"], variables["OTHER_USD_PER_HOUR"]) == ("500.5", "2", "1.25")
     # 200 s of grace and 180 s for the upload are two of its periods.
     assert (variables["STOP_SETTLE_MINUTES"], variables["STOP_RESERVE_MINUTES"]) == ("10", "20")
     assert "STOP_TO_ZERO" not in variables
@@ -77,13 +77,13 @@ def test_spending_limit_without_rate_refused(synthesised):
     assert "-c usd_per_hour=" in finding.hint
 
 
-SPOT = {"usd_per_hour": "60", "usd_per_hour_beside": "1.25", "job_hours": "5.5", "max_usd": "400"}
+SPOT = {"usd_per_hour": "60", "other_usd_per_hour": "1.25", "job_hours": "5.5", "max_usd": "400"}
 JOB = {
     "JOB_MAX_USD": "400",
     "JOB_MAX_USD_NAME": "--max-usd",
     "JOB_NODE_HOURS": "11.0",
     "NODES": "2",
-    "USD_PER_HOUR_BESIDE": "1.25",
+    "OTHER_USD_PER_HOUR": "1.25",
 }
 """The quoted hours of both nodes."""
 

@@ -103,9 +103,9 @@ class TestReference:
 
     def test_avoidable_star_resources_are_listed(self):
         everywhere = set().union(*(starred(policy(name)) for name in execution_policies()))
-        beside = {action for action in everywhere if not action.startswith("ec2:")}
+        other_actions = {action for action in everywhere if not action.startswith("ec2:")}
         # CloudFormation asks for alarms by name and for metrics by none; neither takes a resource in its request.
-        assert beside == {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"}
+        assert other_actions == {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"}
 
     def test_policies_equal_golden(self, golden):
         for name in NAMES:

@@ -17,7 +17,7 @@ SUM = {
     "STOP_RESERVE_MINUTES": "15",
     "STOP_ENDING_MINUTES": "5",
     "NODES": "2",
-    "USD_PER_HOUR_BESIDE": "1",
+    "OTHER_USD_PER_HOUR": "1",
     "USD_PER_NODE_HOUR": "55",
     "IDLE_MINUTES": "0",
 }

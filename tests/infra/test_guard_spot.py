@@ -21,7 +21,7 @@ JOB = {
     "JOB_MAX_USD_NAME": "budget.max_usd",
     "JOB_NODE_HOURS": "6",
     "NODES": "1",
-    "USD_PER_HOUR_BESIDE": "0",
+    "OTHER_USD_PER_HOUR": "0",
 }
 """Six hours at $60 are $360 of the $400."""
 

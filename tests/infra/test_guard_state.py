@@ -22,7 +22,7 @@ LIMIT = {
     "STOP_RESERVE_MINUTES": "15",
     "STOP_ENDING_MINUTES": "5",
     "NODES": "2",
-    "USD_PER_HOUR_BESIDE": "6",
+    "OTHER_USD_PER_HOUR": "6",
     "USD_PER_NODE_HOUR": "60",
     "IDLE_MINUTES": "0",
     "FOLDER_URI": f"s3://{BUCKET}/{FOLDER}",

@@ -30,7 +30,7 @@ REASONS = {
         "STOP_RESERVE_MINUTES": "15",
         "STOP_ENDING_MINUTES": "5",
         "NODES": "1",
-        "USD_PER_HOUR_BESIDE": "6",
+        "OTHER_USD_PER_HOUR": "6",
         "USD_PER_NODE_HOUR": "60",
     },
     "none": {},

@@ -118,7 +118,7 @@ class _PlanConstruct(PricedConstruct):
                 pinned,
                 rate=amounts.get("usd_per_hour"),
                 max_usd=max_usd,
-                beside=amounts.get("usd_per_hour_beside", Decimal(0)),
+                other_usd_per_hour=amounts.get("other_usd_per_hour", Decimal(0)),
                 job_hours=amounts.get("job_hours"),
             )
         add_stacks(self, given.put_into(pinned), catalog=catalog, account=account, limits=limits)
@@ -277,13 +277,13 @@ def _account(scope: Construct, given: _Given, plan: Plan) -> str | None:
         ImpossibleError: that stack or stage, or a resource that the app creates, is in another region or account.
     """
     region = plan.place.region
-    around = next(one for one in reversed(scope.node.scopes) if isinstance(one, Stack | Stage))
+    enclosing = next(one for one in reversed(scope.node.scopes) if isinstance(one, Stack | Stage))
     stacks = [Stack.of(resource) for resource in given.created]
-    account = next(filter(None, (_literal(one.account) for one in (around, *stacks))), None)
-    known = _literal(around.region)
+    account = next(filter(None, (_literal(one.account) for one in (enclosing, *stacks))), None)
+    known = _literal(enclosing.region)
     if known not in (None, region):
         raise ImpossibleError(
-            f"{around.node.path or 'the app'} is in {known}, the plan {plan.name} is for {region}",
+            f"{enclosing.node.path or 'the app'} is in {known}, the plan {plan.name} is for {region}",
             hint=f"give it env=Environment(region={region!r}), or change target.region of the plan",
         )
     for resource, stack in zip(given.created, stacks, strict=True):

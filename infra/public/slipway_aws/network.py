@@ -86,7 +86,7 @@ class NodeSecurityGroup(Construct):
         super().__init__(scope, id_)
         own_flags(self)
         resource = efa.NodeSecurityGroup(
-            self, "Default", vpc_id=vpc.vpc_id, way_out=allow_all_outbound, nat=bool(vpc.private_subnets)
+            self, "Default", vpc_id=vpc.vpc_id, allows_outbound=allow_all_outbound, nat=bool(vpc.private_subnets)
         )
         self.security_group: ec2.ISecurityGroup = ec2.SecurityGroup.from_security_group_id(
             self, "SecurityGroup", resource.group.attr_group_id, mutable=False

@@ -51,8 +51,8 @@ def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...
     first = checkpoints / names[0]
     if layout.kind == "folder" or (layout.kind == "entry" and first.is_dir()):
         return CheckpointEntry(layout=layout, step=step, names=names[:1], root=first)
-    beside = {str(Path(name).parent / layout.beside) for name in names} if layout.beside else set()
-    entries = (*names, *sorted(name for name in beside if (checkpoints / name).exists()))
+    companions = {str(Path(name).parent / layout.companion) for name in names} if layout.companion else set()
+    entries = (*names, *sorted(name for name in companions if (checkpoints / name).exists()))
     return CheckpointEntry(layout=layout, step=step, names=names, root=checkpoints, entries=entries)
 
 

@@ -8,7 +8,7 @@ One line per preset:
     marker        file in the checkpoint that the framework writes last, on the first node
     tracker       file next to the checkpoint whose text (tracker_text) names the newest complete one, on the first node
     unless        file next to the checkpoint that exists while the checkpoint is incomplete
-    beside        file or folder next to the checkpoint that belongs to the newest one
+    companion     file or folder next to the checkpoint that belongs to the newest one
     renamed       yes: the name proves nothing; the checkpoint counts only after a rename
     links         links next to the checkpoint that are created again after a restore: link=target
     resume        value of SLIPWAY_RESUME_DIR: self (the folder of SLIPWAY_RESUME_FILE, if it is a file), or the folder
@@ -64,7 +64,7 @@ class Layout:
     tracker: str = ""
     tracker_text: str = ""
     unless: str = ""
-    beside: str = ""
+    companion: str = ""
     renamed: str = ""
     links: str = ""
     resume: str = "self"
@@ -81,7 +81,7 @@ class Layout:
     @property
     def has_evidence(self) -> bool:
         """Whether the framework itself marks finished checkpoints."""
-        return bool(self.marker or self.tracker or self.beside or self.renamed)
+        return bool(self.marker or self.tracker or self.companion or self.renamed)
 
     @property
     def is_bare_number(self) -> bool:
@@ -155,7 +155,7 @@ class Layout:
             return f"it has no {self.marker}"
         if self.unless and os.path.lexists(folder / self.unless.format(name=name)):
             return f"{self.unless.format(name=name)} exists"
-        if self.beside and (lacking := self._companion_problem(path, name)):
+        if self.companion and (lacking := self._companion_problem(path, name)):
             return lacking
         if self.tracker and not self._tracked(path, name):
             return f"{self.tracker} does not name it"
@@ -185,13 +185,13 @@ class Layout:
         return {} if pair[0] == pair[1] else dict([pair])
 
     def _companion_problem(self, path: Path, name: str) -> str:
-        """The reason why the `beside` entry is missing or belongs to a later checkpoint; empty if neither applies."""
-        if not (path.parent / self.beside).exists():
-            return f"{self.beside} is not next to it"
+        """The reason why the `companion` entry is missing or of a later checkpoint; empty if neither applies."""
+        if not (path.parent / self.companion).exists():
+            return f"{self.companion} is not next to it"
         above, own_step = name[: name.rfind("/") + 1], self.step_of(name)
         steps = (self.step_of(above + other.name) for other in path.parent.iterdir())
         later = own_step is not None and any(step > own_step for step in steps if step is not None)
-        return f"{self.beside} belongs to a later one" if later else ""
+        return f"{self.companion} belongs to a later one" if later else ""
 
     def _tracked(self, path: Path, name: str) -> bool:
         tracker = path.parent / self.tracker
@@ -220,16 +220,16 @@ class Layout:
         if match is None:
             return False
         groups = match.groupdict()
-        beside = name[: name.rfind("/") + 1]
+        companion = name[: name.rfind("/") + 1]
         own_step, named = self.step_of(name), groups.get("name", "")
         rows = (self, *(row for row in table() if row.key == self.key))
-        names = (f"{beside}{named[start:]}" for start in range(len(named)))
+        names = (f"{companion}{named[start:]}" for start in range(len(named)))
         steps = (step for candidate in names for row in rows if (step := row.step_of(candidate)) is not None)
         step = int(groups["step"]) if "step" in groups else next(steps, None)
         if own_step is None or step is None:
             return False
         # The best one has the longer name (OpenRLHF: best_global_step20); it is written after the other of its step.
-        return step > own_step or (step == own_step and ("step" in groups or named.endswith(name[len(beside) :])))
+        return step > own_step or (step == own_step and ("step" in groups or named.endswith(name[len(companion) :])))
 
 
 def is_fixed(name: str) -> bool:

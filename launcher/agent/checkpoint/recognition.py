@@ -33,7 +33,7 @@ class Recognition:
         self._report = on_trouble
         self._begun_at: float | None = None
         self._changed_at: float | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def is_new(self, path: Path) -> bool:
         """Whether this attempt wrote the path."""
@@ -75,8 +75,8 @@ class Recognition:
             self._once(NO_CHECKPOINT, f"nothing was written to {self._folder} for {now - self._begun_at:.0f} s")
 
     def _once(self, event: str, reason: str) -> None:
-        if event not in self._told:
-            self._told.add(event)
+        if event not in self._reported:
+            self._reported.add(event)
             self._report(event, reason)
 
 

@@ -95,9 +95,9 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
         raise ValueError(f"got {text[:200]!r}; a value of the notice has the wrong type")
     left_s = notice.left_s
     if notice.source == SPOT:
-        told_s = SPOT_NOTICE_S if left_s is None else min(SPOT_NOTICE_S, max(0.0, left_s))
+        notice_s = SPOT_NOTICE_S if left_s is None else min(SPOT_NOTICE_S, max(0.0, left_s))
         left_s = _left_s(notice.at, now)
-        left_s = left_s if 0 < left_s <= told_s else told_s
+        left_s = left_s if 0 < left_s <= notice_s else notice_s
     return Notice(**{**asdict(notice), "left_s": left_s})
 
 

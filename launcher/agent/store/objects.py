@@ -64,7 +64,7 @@ class Store:
         self._client = _client(timeout_s)
         self._max_bytes_s = None if max_mb_s is None else max(1, int(max_mb_s * 1e6))
         self._lock = threading.Lock()
-        self._under_way: Transfers | None = None
+        self._current: Transfers | None = None
 
     def can_name(self, key: str) -> bool:
         """Whether an object can have this key: S3 allows 1,024 bytes of UTF-8 (S3 User Guide, "Object key names")."""
@@ -218,13 +218,13 @@ class Store:
     def uploads(self) -> Uploads:
         """A set of parallel uploads, within the upload rate limit if one is set."""
         with self._lock:
-            self._under_way = uploads = Uploads(self._client, self._bucket, self._prefix, max_bytes_s=self._max_bytes_s)
+            self._current = uploads = Uploads(self._client, self._bucket, self._prefix, max_bytes_s=self._max_bytes_s)
             return uploads
 
     def downloads(self) -> Downloads:
         """A set of parallel downloads."""
         with self._lock:
-            self._under_way = downloads = Downloads(self._client, self._bucket, self._prefix)
+            self._current = downloads = Downloads(self._client, self._bucket, self._prefix)
             return downloads
 
     def lift_bound(self) -> None:
@@ -236,9 +236,9 @@ class Store:
     def cancel(self) -> None:
         """Cancel the current transfers; the thread that waits for them receives a StoreError."""
         with self._lock:
-            under_way = self._under_way
-        if under_way is not None:
-            under_way.cancel()
+            current = self._current
+        if current is not None:
+            current.cancel()
 
     def _call(self, action: str, call: Callable[[], _Result]) -> _Result:
         try:

@@ -88,7 +88,7 @@ def _quoted_and_billed(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot
         f"{spent}{number_of(len(shown), 'run')} with a price and an attempt, the newest; a bar is the quoted range."
     )
     return Plot(
-        key="beside",
+        key="estimate",
         title="Quoted, used and billed",
         description="; ".join(texts),
         body="".join(parts),

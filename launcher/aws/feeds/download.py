@@ -80,8 +80,8 @@ class Downloads:
         Raises:
             AwsError: the file is not available, or was cut off on every try; the received part is reused next time.
         """
-        way = urlsplit(url).netloc, _proxy(url)
-        if (lost := self._given_up.get(way)) is not None:
+        route = urlsplit(url).netloc, _proxy(url)
+        if (lost := self._given_up.get(route)) is not None:
             raise AwsError(lost.message, hint=lost.hint)
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{sha256(url.encode()).hexdigest()[:24]}.part"
@@ -91,8 +91,8 @@ class Downloads:
                 if not self._read(url, part, note, known, progress):
                     return None
             except _NO_WAY as problem:
-                self._given_up[way] = _failure(url, problem)
-                raise self._given_up[way] from problem
+                self._given_up[route] = _failure(url, problem)
+                raise self._given_up[route] from problem
             except (HTTPError, OSError) as problem:
                 if remaining and isinstance(problem, HTTPError):
                     continue
@@ -201,9 +201,9 @@ def _failure(url: str, problem: Exception) -> AwsError:
     again = "run it again: the download continues where it stopped"
     if isinstance(problem, _NO_WAY):
         proxy = _proxy(url)
-        way = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
+        route = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
         hint = f"check https_proxy and no_proxy; {again}"
-        return AwsError(f"{urlsplit(url).netloc} cannot be reached{way}: {_reason(problem)}", hint=hint)
+        return AwsError(f"{urlsplit(url).netloc} cannot be reached{route}: {_reason(problem)}", hint=hint)
     return AwsError(f"{url}: {_reason(problem)}", hint=again)
 
 

@@ -335,8 +335,8 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
         message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, without a notification before"
         yield warning("ttl-without-notice", "guardrails.ttl_h", message, "add a recipient to guardrails.notify")
     yield from trust_findings(candidate)
-    beside = [component for component in candidate.components if component.group != "compute"]
-    yield from unpriced_lines([component for component in beside if component.unpriced is not None])
+    other_components = [component for component in candidate.components if component.group != "compute"]
+    yield from unpriced_lines([component for component in other_components if component.unpriced is not None])
 
 
 def _limits(candidate: ServingCandidate) -> Iterator[Finding]:

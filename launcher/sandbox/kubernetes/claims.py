@@ -87,8 +87,8 @@ def attachment_refusal(pod: Object, claims: Iterable[Object], pods: Iterable[Obj
         name, modes = claim["metadata"]["name"], {*claim["spec"]["accessModes"]}
         if claim["metadata"]["namespace"] != namespace or name not in names_in(pod) or modes - {_ONE_NODE, _ONE_POD}:
             continue
-        beside = (other for other in _same_node(pod, pods) if name in names_in(other))
-        others = [other for other in beside if other["spec"]["nodeName"] != node]
+        users_of_claim = (other for other in _same_node(pod, pods) if name in names_in(other))
+        others = [other for other in users_of_claim if other["spec"]["nodeName"] != node]
         if others:
             volume = claim["spec"].get("volumeName") or name
             users = ", ".join(other["metadata"]["name"] for other in others)

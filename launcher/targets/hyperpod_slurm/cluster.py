@@ -84,7 +84,7 @@ class HyperPodSlurmCluster(SlurmCluster):
 
     def access_commands(self, plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
         """Commands to access the cluster, each with its purpose: its nodes are reachable only by sessions."""
-        ways = [
+        commands = [
             ("shell on the controller", f"{outputs['Connect']}, then: sudo su - {USER}"),
             (
                 "worker shell, from that shell",
@@ -92,15 +92,15 @@ class HyperPodSlurmCluster(SlurmCluster):
             ),
         ]
         if plan.request.workload.train is not None:
-            ways.append(
+            commands.append(
                 (
                     "submit the job, from that shell",
                     f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render FILE -o DIR writes it)",
                 )
             )
         if plan.place.option not in PREPAID:
-            ways.append(("start the workers after a stop", "the command in StartFleet, above"))
-        return ways
+            commands.append(("start the workers after a stop", "the command in StartFleet, above"))
+        return commands
 
     def start(self, outputs: Outputs, session: Session, notify: Notify) -> None:
         """Let HyperPod create the workers again if the guard has deleted them, as the output StartFleet specifies.

@@ -116,14 +116,14 @@ class Patch:
         if change.key == "MaxCount":
             return _number(change.new) >= _number(change.old)
         if change.key == "MinCount":
-            beside = (
+            maximum_changes = (
                 difference
                 for difference in self.differences
                 if difference.path == change.path and difference.key == "MaxCount"
             )
             return any(
                 _number(difference.new) - _number(difference.old) >= _number(change.new) - _number(change.old)
-                for difference in beside
+                for difference in maximum_changes
             )
         return False
 

@@ -87,7 +87,7 @@ class JobRequest:
     here: Mapping[str, str]
     notify: Notify
     # The suffix of the checkpoint prefix, with a slash; empty without one.
-    below: str = ""
+    checkpoint_suffix: str = ""
 
 
 class DeployedStacks:

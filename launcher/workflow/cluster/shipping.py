@@ -183,7 +183,7 @@ def submission_of(request: JobRequest, head_node: HeadNode, shipment: Shipment, 
         cluster=request.quoted.plan.cluster_name,
         folder=folder,
         store_uri=request.cluster.names.store_uri,
-        checkpoint_uri=f"{checkpoint_uri(request.quoted.plan, request.cluster.names)}{request.below}",
+        checkpoint_uri=f"{checkpoint_uri(request.quoted.plan, request.cluster.names)}{request.checkpoint_suffix}",
         work=shipment.document(),
         asked_at=datetime.now(UTC),
     )

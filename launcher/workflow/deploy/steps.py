@@ -184,12 +184,12 @@ def plan_lines(plan: Plan) -> list[str]:
     instances = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = target_of(place.target).head_instance(place.nodes, request.storage.head_node)
     lines = [cluster_of(plan).describe(plan, head, instances)]
-    way = egress(request, place, load().instance_types)
+    egress_mode = egress(request, place, load().instance_types)
     if request.network.vpc_id is not None:
         lines.append(f"network {request.network.vpc_id}, unchanged")
-    elif way is None and target_of(place.target).in_service_network:
+    elif egress_mode is None and target_of(place.target).in_service_network:
         lines.append("network: the service's own")
     else:
-        lines.append(f"network {request.network.cidr}: {_subnet(plan, way)}, S3 endpoint")
+        lines.append(f"network {request.network.cidr}: {_subnet(plan, egress_mode)}, S3 endpoint")
     lines.append(f"checkpoints: {_checkpoint_place(request)}")
     return lines

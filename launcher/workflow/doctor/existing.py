@@ -202,12 +202,12 @@ def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | No
         return failed_check(title, requirement, "no such group in the region", "use an existing group, or remove it")
     if group.vpc_id != plan.request.network.vpc_id:
         return failed_check(title, requirement, f"it belongs to {group.vpc_id}", "name groups of that VPC")
-    ways = {"ingress": group.lets_itself_in, "egress": group.lets_itself_out}
-    lacking = [way for way, works in ways.items() if strict and not works]
+    directions = {"ingress": group.lets_itself_in, "egress": group.lets_itself_out}
+    lacking = [direction for direction, works in directions.items() if strict and not works]
     if not lacking:
         return ok(title, requirement, "confirmed")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
-    fix = by_administrator(" && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking))
+    fix = by_administrator(" && ".join(f"aws ec2 authorize-security-group-{direction} {rule}" for direction in lacking))
     return failed_check(
         title, requirement, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix
     )

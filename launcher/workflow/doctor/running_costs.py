@@ -182,8 +182,8 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     counted = (Metric(namespace=NAMESPACE, name=metric, dimensions=dimensions) for metric in (RUNNING, NODE_HOURS))
     nodes, hours = (latest(session, metric, now, within=REPORTS * every, period=every) for metric in counted)
     listed = _listed_nodes(session, target, variables, stack) if nodes is None else None
-    beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
-    notes = [f"without {' and '.join(beside.unknown)}, which has no price"] if beside.unknown else []
+    other_costs = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
+    notes = [f"without {' and '.join(other_costs.unknown)}, which has no price"] if other_costs.unknown else []
     notes += ["without the charges of the service itself, which have no listed price"] if target.fee_keys else []
     rate = variables.get("USD_PER_NODE_HOUR")
     lived_h = Decimal(str(max(0.0, (now - since).total_seconds() / 3600)))
@@ -208,8 +208,8 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
         notes += [f"EC2 runs {where}{of_type}"] if chosen else []
     return replace(
         cost,
-        usd_per_hour=now_per_node * Decimal(str(nodes)) + beside.usd if rate and nodes is not None else None,
-        usd_so_far=per_node * Decimal(str(hours)) + beside.usd * lived_h if rate and hours is not None else None,
+        usd_per_hour=now_per_node * Decimal(str(nodes)) + other_costs.usd if rate and nodes is not None else None,
+        usd_so_far=per_node * Decimal(str(hours)) + other_costs.usd * lived_h if rate and hours is not None else None,
         ends_at=_end(variables, since),
         note="; ".join(notes),
     )

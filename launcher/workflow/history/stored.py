@@ -7,7 +7,7 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy, StoredCheckpoints
 
-TROUBLES = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handled")
+PROBLEM_EVENTS = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handled")
 """The agent's events about a trainer whose work may be lost; each is reported while the job runs and at its end."""
 
 
@@ -33,7 +33,7 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
             layout = event.get("layout") or layout
         elif kind == "checkpoint-written":
             count += 1
-        elif kind in TROUBLES:
+        elif kind in PROBLEM_EVENTS:
             troubles[kind] = f"{kind}: {event.get('reason')}"
         elif kind == "failed" and event.get("ended_by") == EndedBy.TIME_LIMIT:
             troubles[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"

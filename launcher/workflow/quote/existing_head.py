@@ -13,7 +13,7 @@ from launcher.model.target import Runs
 from launcher.rendering.names import NETWORK_STACK, stack_name
 from launcher.targets.registry import target_of
 
-_WAYS = {"AWS::EC2::NatGateway": NatMode.GATEWAY, "AWS::EC2::Instance": NatMode.INSTANCE}
+_NAT_MODES = {"AWS::EC2::NatGateway": NatMode.GATEWAY, "AWS::EC2::Instance": NatMode.INSTANCE}
 """The resource of a network's stack by which nodes reach the internet."""
 
 
@@ -47,7 +47,7 @@ def existing_nat_mode(plan: Plan, session: Session) -> NatMode | None:
     types = {resource["Type"] for resource in _resources(stack_name(plan, NETWORK_STACK), session).values()}
     if "AWS::EC2::Subnet" not in types:
         return None
-    return next((mode for kind, mode in _WAYS.items() if kind in types), NatMode.NONE)
+    return next((mode for kind, mode in _NAT_MODES.items() if kind in types), NatMode.NONE)
 
 
 def _resources(name: str, session: Session) -> Mapping[str, Any]:

@@ -121,14 +121,14 @@ def _with_deployed(request: PlanRequest, plan: Plan, deployed: Deployed, catalog
         users, name = ", ".join(kept.shared_by), request.network.name
         say(f"network {name} exists for {users}: the NAT and endpoints that they pay for are not in this quote")
         request = replace(request, network=replace(request.network, shared_by=kept.shared_by))
-    way = egress(plan.request, plan.place, catalog.instance_types)
-    if request.network.nat is None and way is not None and kept.nat not in (None, MODES[way]):
+    egress_mode = egress(plan.request, plan.place, catalog.instance_types)
+    if request.network.nat is None and egress_mode is not None and kept.nat not in (None, MODES[egress_mode]):
         if kept.nat is NatMode.NONE and obstacle(request, plan.place, catalog.instance_types):
             return request
         name = request.network.name
         whose = f"cluster {plan.cluster_name}" if name is None else f"network {name}"
         new_one = "a new cluster" if name is None else "a new network"
-        say(f"{whose} keeps network.nat: {kept.nat}; {new_one} would get: {MODES[way]}")
+        say(f"{whose} keeps network.nat: {kept.nat}; {new_one} would get: {MODES[egress_mode]}")
         request = replace(request, network=replace(request.network, nat=kept.nat))
     elif request.network.name is not None and request.network.nat not in (None, kept.nat) and kept.nat is not None:
         changed = f"network.nat: {kept.nat} to {request.network.nat}"

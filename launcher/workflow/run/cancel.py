@@ -83,11 +83,11 @@ def wait_until_none(
     clock: Callable[[], float],
 ) -> Still | None:
     """Wait until a cancelled job has ended, and return what it still is after PATIENCE_S; after SHORT_S say so."""
-    begun, told = clock(), False
+    begun, notified = clock(), False
     with ExitStack() as waiting:
         while (still := facts()) is not None and (waited := clock() - begun) <= PATIENCE_S:
-            if waited > SHORT_S and not told:
-                told = True
+            if waited > SHORT_S and not notified:
+                notified = True
                 waiting.enter_context(stage(say, f"job {job} is cancelled, and may save until it ends"))
             sleep(POLL_S)
     return still

@@ -102,7 +102,7 @@ def _fill_names(text: str, name: str, node: ClusterNode) -> str:
     return text.replace("NAME", name).replace("NODE", node.name)
 
 
-def carry_out(
+def act_on_node(
     name: str, folder: RunFolder, environment: Mapping[str, str], planned: PlannedAction, notify: Notify
 ) -> None:
     """Carry out an action, report what it waits for, and note it in the run's events."""

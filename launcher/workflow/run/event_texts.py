@@ -8,7 +8,7 @@ from launcher.model.report import EndedBy, instances_text
 from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.workflow.history.attempts import ENDINGS, POD_END, SIGNAL
-from launcher.workflow.history.stored import TROUBLES
+from launcher.workflow.history.stored import PROBLEM_EVENTS
 
 _TROUBLES = (
     "checkpoint-changed",
@@ -43,7 +43,7 @@ _TROUBLES = (
     "straggler",
     "uploader-failed",
     "watching-failed",
-    *TROUBLES,
+    *PROBLEM_EVENTS,
 )
 """Events that report trouble of a running job."""
 

@@ -38,7 +38,7 @@ from launcher.workflow.run.event_texts import notify_of_event
 from launcher.workflow.run.follow import Follower, Listeners, StopCondition
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
-from launcher.workflow.run.relaunch import prefix_suffix, put_below
+from launcher.workflow.run.relaunch import prefix_suffix, with_checkpoint_suffix
 from launcher.workflow.run.submission_watch import JobCancelledError, Mirror, RemoteWatch, record_lost
 
 
@@ -129,14 +129,14 @@ class Job:
         plan, notify, from_step = self.plan, self.options.notify, self.options.from_step
         store = self._store(cluster.names.store_uri, plan.place.region)
         first = self._store(checkpoint_uri(plan, cluster.names), plan.place.region)
-        below = prefix_suffix(plan, first, self.key if self.options.fresh else None, notify)
+        suffix = prefix_suffix(plan, first, self.key if self.options.fresh else None, notify)
         if from_step is not None:
-            at = self._store(f"{checkpoint_uri(plan, cluster.names)}{below}", plan.place.region)
+            at = self._store(f"{checkpoint_uri(plan, cluster.names)}{suffix}", plan.place.region)
             notify(begin_text(*begin_at(at, from_step, datetime.now(UTC), notify), what="this job"))
         return JobRequest(
             quoted=self.quoted,
-            bundle=put_below(self.bundle, below),
-            below=below,
+            bundle=with_checkpoint_suffix(self.bundle, suffix),
+            checkpoint_suffix=suffix,
             instances=self.priced.catalog.instance_types,
             cluster=cluster,
             shell=partial(self._shell, cluster.head_node, self.key, store),

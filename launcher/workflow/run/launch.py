@@ -142,8 +142,8 @@ def _launch(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -
         else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
             options.notify(f"the job continues{rate}")
-            for way in ("attach", "cancel", *(("down",) if deploys(plan) else ())):
-                options.notify(f"next: slipway {way} {plan.name}")
+            for command in ("attach", "cancel", *(("down",) if deploys(plan) else ())):
+                options.notify(f"next: slipway {command} {plan.name}")
         raise
     finally:
         report = log.write()

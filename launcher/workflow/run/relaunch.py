@@ -76,12 +76,12 @@ def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -
         return ""
 
 
-def put_below(bundle: Bundle, below: str) -> Bundle:
-    """The files, with the job's checkpoints at a path below."""
-    if not below:
+def with_checkpoint_suffix(bundle: Bundle, suffix: str) -> Bundle:
+    """The files, with the job's checkpoints at a path below their prefix."""
+    if not suffix:
         return bundle
     job = safe_json.loads(bundle.file(JOB_FILE).text)
-    job["checkpoint"]["uri"] += below
+    job["checkpoint"]["uri"] += suffix
     return bundle.with_text(JOB_FILE, json.dumps(job, indent=2, sort_keys=True) + "\n")
 
 

@@ -58,8 +58,8 @@ def _nodes(state: RunState, environment: Mapping[str, str]) -> tuple[NodeNow, ..
     if submission is None or submission.job is None or state.facts is None or not state.facts.nodes:
         return ()
     try:
-        with closing(connect_job(submission, environment)) as way:
-            nodes = way.source.nodes(submission.submitted)
+        with closing(connect_job(submission, environment)) as connection:
+            nodes = connection.source.nodes(submission.submitted)
             names = nodes.names[:MAX_NODES]
             with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
                 return tuple(pool.map(lambda name: _node(nodes, name), names))

@@ -94,7 +94,7 @@ def of_instances(template, quote):
     managed = variant.get("ManagedInstanceScaling")
     if managed is not None:
         assert (managed["MinInstanceCount"] * copies, managed["MaxInstanceCount"] * copies) == (least, most)
-    added = beside(template, quote["serving"]["instances"]["most"])
+    added = other_instances(template, quote["serving"]["instances"]["most"])
     return {
         "instance type": variant["InstanceType"],
         "instances": [least / copies, most / copies],
@@ -107,7 +107,7 @@ def targets(template):
     return resources(template, "AWS::ApplicationAutoScaling::ScalableTarget")
 
 
-def beside(template, most):
+def other_instances(template, most):
     """Instances that a deployment adds to so many."""
     (endpoint,) = resources(template, "AWS::SageMaker::Endpoint")
     components = resources(template, "AWS::SageMaker::InferenceComponent")

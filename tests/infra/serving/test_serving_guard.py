@@ -153,7 +153,7 @@ SUM = {
     "STOP_RESERVE_MINUTES": "15",
     "STOP_ENDING_MINUTES": "5",
     "NODES": "2",
-    "USD_PER_HOUR_BESIDE": "0",
+    "OTHER_USD_PER_HOUR": "0",
 }
 """Two instances at $15.58 an hour are $2.60 a look; the reserve is three looks, $7.79."""
 

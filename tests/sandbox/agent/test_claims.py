@@ -42,12 +42,12 @@ class TestOneRun:
         # What the earlier one may have referred to in a last commit is not tagged yet.
         assert not node.events("checkpoints-superseded", attempt=2)
 
-    @pytest.mark.parametrize("way", ["claim", "heartbeat"])
-    def test_later_attempt_reports_when_killed_attempt_was_last_seen(self, node, bucket, way):
-        more = {} if way == "claim" else {"mode": "none", "word_uri": f"s3://{BUCKET}/{PREFIX}.guard/trouble"}
+    @pytest.mark.parametrize("last_seen_in", ["claim", "heartbeat"])
+    def test_later_attempt_reports_when_killed_attempt_was_last_seen(self, node, bucket, last_seen_in):
+        more = {} if last_seen_in == "claim" else {"mode": "none", "word_uri": f"s3://{BUCKET}/{PREFIX}.guard/trouble"}
         node.job(600, 0.1, 1000, **more)
         first = node.start(attempt=1)
-        node.wait_until(lambda: any(way in key or "/running/" in key for key in bucket.all_keys()))
+        node.wait_until(lambda: any(last_seen_in in key or "/running/" in key for key in bucket.all_keys()))
         first.kill()
         first.wait()
         again = node.start(attempt=2, node="other")

@@ -15,7 +15,7 @@ from tests.sandbox.agent.in_place import TRAINER  # noqa: F401  of `trainer_node
 
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
 WRAPPER = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))"
-BESIDE = {
+COMPANIONS = {
     "monitor and server": "{both} {python} {script}; code=$?; kill %1 %2; exit $code",
     "both and a wrapper": "{both} {python} -c {wrapper} {script}; code=$?; kill %1 %2; exit $code",
 }
@@ -29,10 +29,10 @@ def container_node(trainer_node):
     return trainer_node
 
 
-def shell_line(node, beside):
+def shell_line(node, companion):
     """The shell line that starts a trainer with something beside or above it."""
     python = shlex.quote(sys.executable)
-    return BESIDE[beside].format(
+    return COMPANIONS[companion].format(
         both=f"(while :; do sleep 0.2; done) & {python} -m http.server 0 --bind 127.0.0.1 >/dev/null 2>&1 &",
         python=python,
         script=shlex.join([str(node.folder / "train.py"), "SIGTERM", "1"]),
@@ -45,12 +45,12 @@ def check_saved(node):
     assert node.steps("checkpoint-uploaded")[-1] == int(line.split()[2])
 
 
-@pytest.mark.parametrize("beside", ["", *BESIDE])
-def test_pid_namespace_beside_the_command_is_asked_by_the_agent_on_the_node(container_node, beside):
+@pytest.mark.parametrize("companion", ["", *COMPANIONS])
+def test_pid_namespace_beside_the_command_is_asked_by_the_agent_on_the_node(container_node, companion):
     """Docker's daemon starts the container; the command is a client that waits for it."""
     node = container_node
     alone = [sys.executable, str(node.folder / "train.py"), "SIGTERM", "1"]
-    trainer = shlex.join([*NAMESPACE, *(["bash", "-c", shell_line(node, beside)] if beside else alone)])
+    trainer = shlex.join([*NAMESPACE, *(["bash", "-c", shell_line(node, companion)] if companion else alone)])
     done = shlex.quote(str(node.folder / "done"))
     client = f"setsid --fork bash -c {shlex.quote(f'{trainer}; touch {done}')}; until [ -e {done} ]; do sleep 0.1; done"
     node.job(command=("bash", "-c", client))

@@ -8,13 +8,13 @@ import pytest
 TRAINER = """
 import os, shutil, sys, time, zipfile
 from pathlib import Path
-way, pause = sys.argv[1], float(sys.argv[2])
+writing, pause = sys.argv[1], float(sys.argv[2])
 folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
-here = {"folder": folder / "latest", "step": folder / "step-1"}.get(way, folder / "ckpt.pt")
-saved = here / "data" if way in ("folder", "step") else here
+here = {"folder": folder / "latest", "step": folder / "step-1"}.get(writing, folder / "ckpt.pt")
+saved = here / "data" if writing in ("folder", "step") else here
 
 def content():
-    if way != "in-place":
+    if writing != "in-place":
         return saved.read_text()
     with zipfile.ZipFile(saved) as archive:
         return archive.read("data").decode()
@@ -28,10 +28,10 @@ print("begins at", version, flush=True)
 while True:
     version += 1
     text = f"{version} " * 100_000
-    if way == "in-place":
+    if writing == "in-place":
         with zipfile.ZipFile(here, "w") as archive:
             archive.writestr("data", text)
-    elif way == "renamed":
+    elif writing == "renamed":
         Path("part").write_text(text)
         Path("part").replace(here)
     else:
@@ -57,12 +57,12 @@ def slow_uploads(front):
 
 
 @pytest.mark.parametrize(
-    "way, pause", [("renamed", 0.5), ("renamed", 1.5), ("in-place", 2.0), ("folder", 1.0), ("step", 1.0)]
+    "writing, pause", [("renamed", 0.5), ("renamed", 1.5), ("in-place", 2.0), ("folder", 1.0), ("step", 1.0)]
 )
-def test_constantly_rewritten_checkpoint_loses_interval_and_upload_time(node, bucket, front, way, pause):
+def test_constantly_rewritten_checkpoint_loses_interval_and_upload_time(node, bucket, front, writing, pause):
     (node.folder / "train.py").write_text(TRAINER)
     slow_uploads(front)
-    node.job(command=(sys.executable, "train.py", way, str(pause)), pattern=PATTERNS[way])
+    node.job(command=(sys.executable, "train.py", writing, str(pause)), pattern=PATTERNS[writing])
     agent = node.start()
     node.wait_until(lambda: len(node.steps("checkpoint-uploaded")) >= 3)
     agent.kill()

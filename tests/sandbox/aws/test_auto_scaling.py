@@ -407,7 +407,7 @@ def test_guard_refuses_replacement_whose_spot_price_exceeds_the_budget(client, c
         "JOB_MAX_USD_NAME": "budget.max_usd",
         "JOB_NODE_HOURS": "6",
         "NODES": "1",
-        "USD_PER_HOUR_BESIDE": "0",
+        "OTHER_USD_PER_HOUR": "0",
     }
     with guard_module("ec2") as module:
 

@@ -132,7 +132,7 @@ class HeadNode:
         (folder / "job.sbatch").write_text(f"#!/bin/bash\n{lines}{text}\n")
         return str(folder)
 
-    def in_the_way(self, program, text):
+    def shadow_program(self, program, text):
         """A program that is found before the real one; {real} in its text is the real one's path."""
         real = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")
         path = self.bin / program

@@ -80,7 +80,7 @@ def test_interrupted_job_resumes_with_undisturbed_weights(far):
 
 
 def test_secret_is_never_written_to_files(far):
-    far.head.in_the_way("aws", AWS)
+    far.head.shadow_program("aws", AWS)
     (far.work / "train.py").write_text(SECRETIVE)
     folder, report = far.launch(far.plan([sys.executable, "train.py"], {"HF_TOKEN": ARN}))
     assert report.status is RunStatus.SUCCEEDED
@@ -156,10 +156,10 @@ def test_following_can_be_interrupted_and_job_continues(far):
         far.launch(far.plan([sys.executable, "train.py"]), progress=stop)
     folder = latest("far", far.root)
     assert folder.read_json("report.json")["status"] == "running"
-    goes_on, *ways = far.messages[-3:]
+    goes_on, *hints = far.messages[-3:]
     assert goes_on.startswith("the job continues, at $")
     assert goes_on.endswith(" an hour")
-    assert ways == ["next: slipway attach far", "next: slipway cancel far"]
+    assert hints == ["next: slipway attach far", "next: slipway cancel far"]
     job = folder.read_json("submission.json")["job"]
     assert [state for _, number, state in far.head.jobs() if number == job] == ["RUNNING"]
     until(lambda: "team/claim.json" in far.stored())

@@ -50,12 +50,12 @@ class TestSubmit:
         assert head.jobs("--name=tiny-4") == []
 
     def test_sbatch_timeout_after_acceptance_makes_no_second_job(self, head, local):
-        head.in_the_way("sbatch", '{real} "$@" >/dev/null\necho "sbatch: error: Socket timed out" >&2\nexit 1\n')
+        head.shadow_program("sbatch", '{real} "$@" >/dev/null\necho "sbatch: error: Socket timed out" >&2\nexit 1\n')
         job = local.submit("tiny-5", head.folder_with("sleep 60"), "job.sbatch")
         assert [job[:2] for job in head.jobs("--name=tiny-5")] == [["tiny-5", job.job]]
 
     def test_unreachable_queue_prevents_submission(self, head, local):
-        head.in_the_way("squeue", 'echo "slurm_load_jobs error: Unable to contact slurm controller" >&2\nexit 1\n')
+        head.shadow_program("squeue", 'echo "slurm_load_jobs error: Unable to contact slurm controller" >&2\nexit 1\n')
         folder = head.folder_with("exit 0")
         with pytest.raises(UnreachableError, match="unknown whether Slurm accepted the job"):
             local.submit("tiny-6", folder, "job.sbatch")

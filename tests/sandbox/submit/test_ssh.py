@@ -130,7 +130,7 @@ class TestSubmit:
     def test_connection_cut_after_sbatch_finds_one_job(self, head, remote, sshd):
         remote.shell.run("true")
         (head.home / "connection").write_text("\n".join(sessions(sshd)))
-        head.in_the_way("sbatch", CUT)
+        head.shadow_program("sbatch", CUT)
         job = remote.submit("far-2", head.folder_with("sleep 60"), "job.sbatch")
         assert (head.home / "cut").exists()
         assert [job[:2] for job in head.jobs("--name=far-2")] == [["far-2", job.job]]

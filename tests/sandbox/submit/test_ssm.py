@@ -27,8 +27,8 @@ cat "$HOME/bucket/${4##*/}"
 
 @pytest.fixture
 def machine(head):
-    head.in_the_way("runuser", RUNUSER)
-    head.in_the_way("aws", AWS)
+    head.shadow_program("runuser", RUNUSER)
+    head.shadow_program("aws", AWS)
     (head.home / "bucket").mkdir()
     return Machine(HEAD_NODE, head.environment)
 

@@ -32,5 +32,5 @@ SHAPE = TrainingShape(
 def measured(times: float, *, spread_of: float = 0.02, nodes: int = 2, **changes) -> Measurement:
     """A run that was so many times as fast as its estimate."""
     rate = times * estimated_tokens_per_s(replace(SHAPE, chips=8 * nodes), FACTS)
-    around = Range(low=rate * math.exp(-1.645 * spread_of), mid=rate, high=rate * math.exp(1.645 * spread_of))
-    return replace(measurement(accelerators=8 * nodes, nodes=nodes, tokens_per_s=around), **changes)
+    rate_range = Range(low=rate * math.exp(-1.645 * spread_of), mid=rate, high=rate * math.exp(1.645 * spread_of))
+    return replace(measurement(accelerators=8 * nodes, nodes=nodes, tokens_per_s=rate_range), **changes)

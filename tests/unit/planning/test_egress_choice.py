@@ -13,7 +13,7 @@ FROM_S3 = {"data": [{"uri": "s3://team-data/inputs", "path": "/scratch/in", "gib
 
 
 @pytest.fixture
-def way_of(catalog):
+def egress_choice(catalog):
     """The ways of an hour on nodes of a type, with other keys of the plan."""
 
     def make(instance_type="g5.2xlarge", nodes=1, hours=1.0, region="us-east-1", **keys):
@@ -26,35 +26,37 @@ def way_of(catalog):
 
 
 @pytest.mark.parametrize("kind", [TargetKind.EC2, TargetKind.PARALLELCLUSTER, TargetKind.PCS])
-def test_single_card_nodes_take_public_addresses(way_of, kind):
-    assert way_of().choose(kind, ON_DEMAND) is Egress.PUBLIC_ADDRESSES
-    assert way_of().mode(kind, ON_DEMAND) is None
+def test_single_card_nodes_take_public_addresses(egress_choice, kind):
+    assert egress_choice().choose(kind, ON_DEMAND) is Egress.PUBLIC_ADDRESSES
+    assert egress_choice().mode(kind, ON_DEMAND) is None
 
 
 @pytest.mark.parametrize("kind", [TargetKind.EKS, TargetKind.HYPERPOD_EKS, TargetKind.HYPERPOD_SLURM])
 @pytest.mark.parametrize("hours, taken", [(1.0, NatMode.INSTANCE), (400.0, None)])
-def test_short_jobs_of_other_targets_take_nat_instance_and_long_ones_the_gateway(way_of, kind, hours, taken):
-    assert way_of(hours=hours).mode(kind, ON_DEMAND) is taken
+def test_short_jobs_of_other_targets_take_nat_instance_and_long_ones_the_gateway(egress_choice, kind, hours, taken):
+    assert egress_choice(hours=hours).mode(kind, ON_DEMAND) is taken
 
 
-def test_expensive_nodes_do_not_wait_behind_nat_instance(way_of):
+def test_expensive_nodes_do_not_wait_behind_nat_instance(egress_choice):
     # Eight p5 wait 11 minutes longer behind an m6i.large: $80 against $7 for the gateway's data.
-    assert way_of("p5.48xlarge", 8).choose(TargetKind.EKS, ON_DEMAND) is Egress.NAT_GATEWAY
-    assert way_of("trn1.32xlarge", 1).choose(TargetKind.EKS, SPOT) is Egress.NAT_INSTANCE
+    assert egress_choice("p5.48xlarge", 8).choose(TargetKind.EKS, ON_DEMAND) is Egress.NAT_GATEWAY
+    assert egress_choice("trn1.32xlarge", 1).choose(TargetKind.EKS, SPOT) is Egress.NAT_INSTANCE
 
 
 @pytest.mark.parametrize("hours, taken", [(5.0, Egress.PUBLIC_ADDRESSES), (2000.0, Egress.NAT_GATEWAY)])
-def test_sixty_four_nodes_take_addresses_until_their_hours_cost_more_than_the_data(way_of, hours, taken):
-    assert way_of("g6e.16xlarge", 64, hours).choose(TargetKind.PARALLELCLUSTER, ON_DEMAND) is taken
+def test_sixty_four_nodes_take_addresses_until_their_hours_cost_more_than_the_data(egress_choice, hours, taken):
+    assert egress_choice("g6e.16xlarge", 64, hours).choose(TargetKind.PARALLELCLUSTER, ON_DEMAND) is taken
 
 
 @pytest.mark.parametrize(
     "instance_type, nodes, network", [("g5.2xlarge", 1, {"private": True}), ("p5.48xlarge", 2, {})]
 )
-def test_job_whose_inputs_are_in_s3_takes_endpoints_without_public_addresses(way_of, instance_type, nodes, network):
-    way = way_of(instance_type, nodes, network=network, run=FROM_S3)
-    assert way.choose(TargetKind.EC2, ON_DEMAND) is Egress.ENDPOINTS
-    assert way.mode(TargetKind.EC2, ON_DEMAND) is NatMode.NONE
+def test_job_whose_inputs_are_in_s3_takes_endpoints_without_public_addresses(
+    egress_choice, instance_type, nodes, network
+):
+    choice = egress_choice(instance_type, nodes, network=network, run=FROM_S3)
+    assert choice.choose(TargetKind.EC2, ON_DEMAND) is Egress.ENDPOINTS
+    assert choice.mode(TargetKind.EC2, ON_DEMAND) is NatMode.NONE
 
 
 @pytest.mark.parametrize(
@@ -70,10 +72,10 @@ def test_job_whose_inputs_are_in_s3_takes_endpoints_without_public_addresses(way
         FROM_S3 | {"image": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team:1"},
     ],
 )
-def test_job_that_may_need_the_internet_keeps_a_nat(way_of, run):
-    way = way_of(network={"private": True}, run=run)
-    assert Egress.ENDPOINTS not in way.able(TargetKind.EC2)
-    assert way.choose(TargetKind.EC2, ON_DEMAND) is Egress.NAT_INSTANCE
+def test_job_that_may_need_the_internet_keeps_a_nat(egress_choice, run):
+    choice = egress_choice(network={"private": True}, run=run)
+    assert Egress.ENDPOINTS not in choice.able(TargetKind.EC2)
+    assert choice.choose(TargetKind.EC2, ON_DEMAND) is Egress.NAT_INSTANCE
 
 
 @pytest.mark.parametrize(
@@ -85,18 +87,18 @@ def test_job_that_may_need_the_internet_keeps_a_nat(way_of, run):
         ({"train": None}, Egress.NAT_GATEWAY),
     ],
 )
-def test_plan_shared_network_or_cluster_without_job_decides_alone(way_of, keys, taken):
-    way = way_of(**keys)
-    assert (way.able(TargetKind.EKS), way.choose(TargetKind.EKS, ON_DEMAND)) == ((taken,), taken)
+def test_plan_shared_network_or_cluster_without_job_decides_alone(egress_choice, keys, taken):
+    choice = egress_choice(**keys)
+    assert (choice.able(TargetKind.EKS), choice.choose(TargetKind.EKS, ON_DEMAND)) == ((taken,), taken)
 
 
 CLOSED = {"nat": "none", "private": True}
 
 
 @pytest.mark.parametrize("run", [{}, FROM_S3, {"image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/team:1"}])
-def test_closed_training_job_has_endpoints_of_its_logs_and_metrics(way_of, run):
-    way = way_of(network=CLOSED, run=run)
-    assert way.choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is Egress.ENDPOINTS
+def test_closed_training_job_has_endpoints_of_its_logs_and_metrics(egress_choice, run):
+    choice = egress_choice(network=CLOSED, run=run)
+    assert choice.choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is Egress.ENDPOINTS
     request = request_of(
         {"slipway": 1, "name": "n", "workload": {"train": {"hours": 1}}, "network": CLOSED, "run": run}
     )
@@ -104,7 +106,7 @@ def test_closed_training_job_has_endpoints_of_its_logs_and_metrics(way_of, run):
     assert endpoints == ("logs", "monitoring")
 
 
-def test_closed_training_job_has_endpoints_of_its_secrets_and_the_plan(way_of):
+def test_closed_training_job_has_endpoints_of_its_secrets_and_the_plan(egress_choice):
     run = {"secrets": {"KEY": "arn:aws:secretsmanager:us-east-1:123456789012:secret:k"}}
     train, network = {"train": {"hours": 1}}, {**CLOSED, "endpoints": ["sts"]}
     request = request_of({"slipway": 1, "name": "n", "workload": train, "network": network, "run": run})
@@ -115,11 +117,14 @@ def test_closed_training_job_has_endpoints_of_its_secrets_and_the_plan(way_of):
 @pytest.mark.parametrize(
     "keys", [{}, {"nat": "none"}, {"private": True}, {"nat": "gateway"}, {"nat": "instance", "private": True}]
 )
-def test_training_job_without_a_closed_network_stays_in_the_services_own(way_of, keys):
-    assert way_of(network=keys).choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
+def test_training_job_without_a_closed_network_stays_in_the_services_own(egress_choice, keys):
+    assert egress_choice(network=keys).choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
 
 
-def test_training_job_in_service_network_has_no_egress(way_of):
-    way = way_of()
-    assert (way.able(TargetKind.SAGEMAKER_TRAINING), way.choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND)) == ((), None)
-    assert way.mode(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
+def test_training_job_in_service_network_has_no_egress(egress_choice):
+    choice = egress_choice()
+    assert (choice.able(TargetKind.SAGEMAKER_TRAINING), choice.choose(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND)) == (
+        (),
+        None,
+    )
+    assert choice.mode(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None

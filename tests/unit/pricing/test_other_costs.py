@@ -28,9 +28,9 @@ RESTS = [
 )
 def test_other_costs_total_is_within_the_quick_bounds(hours: float, interval_s: float | None, rest: OtherCosts) -> None:
     size = JobSize(hours=hours, checkpoint_interval_s=interval_s)
-    around = rest.other_usd(size)
-    if around is not None:
-        low, high = around
+    other_usd = rest.other_usd(size)
+    if other_usd is not None:
+        low, high = other_usd
         assert low <= float(rest.total_usd(size)) <= high
         assert high - low <= 0.05 + high * 1e-8
 

@@ -66,5 +66,5 @@ def test_quote_states_the_stop_sum_and_the_gate_refuses_an_impossible_one():
     quoted = quote_of(stop=10)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     assert {policy.name: policy.value for policy in quoted.policies}["budget stop"] == "$10, saved before"
-    assert {"usd_per_hour", "usd_per_hour_beside"} <= quoted.amounts(None).keys()
-    assert quoted.usd_per_hour_beside > 0
+    assert {"usd_per_hour", "other_usd_per_hour"} <= quoted.amounts(None).keys()
+    assert quoted.other_usd_per_hour > 0

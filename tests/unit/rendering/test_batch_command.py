@@ -188,7 +188,7 @@ IMAGES = {
     "docker": {"image": "team/trainer:1", "container": "docker"},
     "enroot": {"image": "team/trainer:1"},
 }
-WAYS = pytest.mark.parametrize("way", sorted(IMAGES))
+IMAGE_KINDS = pytest.mark.parametrize("image", sorted(IMAGES))
 quick = settings(
     max_examples=settings().max_examples * 15 // 100,  # a process each: 7, in make test-all 45
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -197,11 +197,13 @@ quick = settings(
 
 class TestTheCommandItself:
     @pytest.mark.long
-    @WAYS
+    @IMAGE_KINDS
     @quick
     @given(words=WORDS, variables=VARIABLES)
-    def test_command_words_and_variables_reach_the_trainer_unchanged(self, way, node_folder, render, words, variables):
-        run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES[way]}
+    def test_command_words_and_variables_reach_the_trainer_unchanged(
+        self, image, node_folder, render, words, variables
+    ):
+        run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES[image]}
         run_command(node_folder, render(run=run))
         arguments, environment = given_to_the_trainer(node_folder)
         if words:
@@ -209,27 +211,27 @@ class TestTheCommandItself:
         assert holds(environment, as_bytes(variables))
         assert nothing_was_injected(node_folder)
 
-    @WAYS
-    def test_setup_lines_run_before_the_command_in_the_same_shell(self, way, node_folder, render):
-        run = {"command": ["trainer", "a b"], "setup": ["cd ..", "export A='x y'", "false || true"], **IMAGES[way]}
+    @IMAGE_KINDS
+    def test_setup_lines_run_before_the_command_in_the_same_shell(self, image, node_folder, render):
+        run = {"command": ["trainer", "a b"], "setup": ["cd ..", "export A='x y'", "false || true"], **IMAGES[image]}
         run_command(node_folder, render(run=run))
         arguments, environment = given_to_the_trainer(node_folder)
         assert (arguments, environment[b"A"]) == ([b"a b"], b"x y")
         assert (node_folder / "out" / "folder").read_text() == f"{node_folder / 'job'}\n"
 
-    @WAYS
-    def test_exit_code_of_the_command_is_passed_on(self, way, node_folder, render):
-        job = parse(render(run={"command": ["bash", "-c", "exit 7"], **IMAGES[way]}).file("job.json").text)
+    @IMAGE_KINDS
+    def test_exit_code_of_the_command_is_passed_on(self, image, node_folder, render):
+        job = parse(render(run={"command": ["bash", "-c", "exit 7"], **IMAGES[image]}).file("job.json").text)
         answer = subprocess.run(job.command, env=environment_of(node_folder), cwd=node_folder / "job/work", check=False)
         assert answer.returncode == 7
 
 
 class TestCommandFromScriptToTrainer:
     @pytest.mark.long
-    @WAYS
+    @IMAGE_KINDS
     @pytest.mark.parametrize("nodes", [1, 2])
     def test_words_variables_and_secrets_pass_from_batch_script_to_trainer_unchanged(
-        self, way, nodes, node_folder, render
+        self, image, nodes, node_folder, render
     ):
         trainer_arguments, variables = (
             ["a'b", "$(touch injected)", "c\nd", "é"],
@@ -240,7 +242,7 @@ class TestCommandFromScriptToTrainer:
             "env": variables,
             "plain_env": [*variables],
             "secrets": {"TOKEN": SECRET},
-            **IMAGES[way],
+            **IMAGES[image],
         }
         bundle = render(target={"nodes": nodes}, run=run, checkpoint={"mode": "none"})
         (node_folder / "out" / "secret").write_text(json.dumps("s3cr$t `touch injected` 'ü"), encoding="utf-8")

@@ -38,7 +38,7 @@ def messages_by_code(plan, catalog):
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        "extra, code, way_out",
+        "extra, code, alternative",
         [
             ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity", "purchase.training_plan"),
             (
@@ -78,10 +78,10 @@ class TestRefusals:
             ({"guardrails": {"notify": ["arn:aws:s3:::b"]}}, "notify-unreachable", "email address"),
         ],
     )
-    def test_hyperpod_refusal_names_the_alternative(self, plan_of, catalog, extra, code, way_out):
+    def test_hyperpod_refusal_names_the_alternative(self, plan_of, catalog, extra, code, alternative):
         messages = messages_by_code(plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}}), catalog)
         assert set(messages) == {code}
-        assert way_out in messages[code]
+        assert alternative in messages[code]
 
     def test_inferentia_on_hyperpod_is_referred_to_sagemaker_endpoints(self, plan_of, catalog):
         plan = plan_of(workload={"train": None}, target={**POD, "instance_type": "inf2.48xlarge", "nodes": 1})

@@ -122,8 +122,11 @@ def node_group(reading: Reading) -> None:
     checks = reading.checks
     group = reading.main.outputs["NodeSecurityGroupId"]
     rules = networks.security_group_rules(reading.session, group)
-    for way in ("in", "out"):
-        checks.holds(f"nodes allow all traffic {way} among themselves (EFA)", networks.lets_all_from(rules[way], group))
+    for direction in ("in", "out"):
+        checks.holds(
+            f"nodes allow all traffic {direction} among themselves (EFA)",
+            networks.lets_all_from(rules[direction], group),
+        )
     checks.holds("nodes accept no other traffic", not any(rule.get("IpRanges") for rule in rules["in"]))
 
 

@@ -80,10 +80,12 @@ def test_eks_offers_spot_savings_plans_and_reserved_instances(serving_priced):
 
 def test_endpoint_has_sagemaker_rates_and_savings_plans(serving_priced):
     priced_plan = serving_priced(target={"instance_type": "inf2.48xlarge"})
-    ways = {candidate.place.option.value: candidate for candidate in priced_plan.candidates}
-    assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
-    assert ways["on-demand"].offer.price.usd == Decimal("15.58")
-    assert "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in ways["savings-plan"].offer.price.reason
+    candidates_by_option = {candidate.place.option.value: candidate for candidate in priced_plan.candidates}
+    assert set(candidates_by_option) == {"on-demand", "savings-plan", "bedrock"}
+    assert candidates_by_option["on-demand"].offer.price.usd == Decimal("15.58")
+    assert (
+        "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in candidates_by_option["savings-plan"].offer.price.reason
+    )
 
 
 def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(serving_priced):

@@ -80,13 +80,13 @@ def test_access_commands_name_region_node_login_and_queue():
         "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0",
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
-    ways = dict(cluster_of(plan).access_commands(plan, outputs))
-    assert ways["shell"].endswith("then: sudo su - ec2-user")
-    assert "--document-name AWS-StartSSHSession" in ways["ssh, step 2: within 60 s"]
-    assert ways["ssh, step 2: within 60 s"].endswith("ec2-user@i-0123456789abcdef0")
-    assert "--instance-id i-0123456789abcdef0 --instance-os-user ec2-user" in ways["ssh, step 1: send your key"]
-    assert "--partition trn1-32xlarge" in ways["node shell, from that shell"]
-    assert "sbatch job.sbatch" in ways["submit the job, from that shell"]
+    commands = dict(cluster_of(plan).access_commands(plan, outputs))
+    assert commands["shell"].endswith("then: sudo su - ec2-user")
+    assert "--document-name AWS-StartSSHSession" in commands["ssh, step 2: within 60 s"]
+    assert commands["ssh, step 2: within 60 s"].endswith("ec2-user@i-0123456789abcdef0")
+    assert "--instance-id i-0123456789abcdef0 --instance-os-user ec2-user" in commands["ssh, step 1: send your key"]
+    assert "--partition trn1-32xlarge" in commands["node shell, from that shell"]
+    assert "sbatch job.sbatch" in commands["submit the job, from that shell"]
 
 
 def test_access_commands_with_session_log_omit_ssh():
@@ -97,6 +97,6 @@ def test_access_commands_with_session_log_omit_ssh():
         "SessionDocument": "own",
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
-    ways = dict(cluster_of(plan).access_commands(plan, outputs))
-    assert "--document-name own, then: sudo su - ec2-user" in ways["shell"]
-    assert not any("AWS-StartSSHSession" in command for command in ways.values())
+    commands = dict(cluster_of(plan).access_commands(plan, outputs))
+    assert "--document-name own, then: sudo su - ec2-user" in commands["shell"]
+    assert not any("AWS-StartSSHSession" in command for command in commands.values())

@@ -30,7 +30,7 @@ SUBNET = {"Type": "AWS::EC2::Subnet"}
 
 
 @pytest.fixture
-def way_of(catalog):
+def nat_mode_of(catalog):
     """The way of an existing network with some resources; None: no such stack."""
 
     def make(resources=None, *, code=None, stack_name="slipway-n-network", **network):
@@ -48,17 +48,17 @@ def way_of(catalog):
                 stub.add_response("describe_stacks", {"Stacks": [stack]}, asked)
                 body = json.dumps({"Resources": {str(index): each for index, each in enumerate(resources)}})
                 stub.add_response("get_template", {"TemplateBody": body}, {**asked, "TemplateStage": "Original"})
-            way = existing_nat_mode(
+            nat_mode = existing_nat_mode(
                 plan, Session(environment={}, region="us-east-1", clients={"cloudformation": client})
             )
             stub.assert_no_pending_responses()
-        return way
+        return nat_mode
 
     return make
 
 
 @pytest.mark.parametrize(
-    "resources, way",
+    "resources, nat_mode",
     [
         ([SUBNET, {"Type": "AWS::EC2::NatGateway"}], NatMode.GATEWAY),
         ([SUBNET, {"Type": "AWS::EC2::Instance"}], NatMode.INSTANCE),
@@ -67,19 +67,19 @@ def way_of(catalog):
         ([], None),
     ],
 )
-def test_nat_mode_of_existing_network_is_read_from_its_template(way_of, resources, way):
-    assert way_of(resources) is way
+def test_nat_mode_of_existing_network_is_read_from_its_template(nat_mode_of, resources, nat_mode):
+    assert nat_mode_of(resources) is nat_mode
 
 
-def test_way_of_a_shared_network_is_read_from_its_stack(way_of):
+def test_nat_mode_of_a_shared_network_is_read_from_its_stack(nat_mode_of):
     resources = [SUBNET, {"Type": "AWS::EC2::Instance"}]
-    way = way_of(resources, stack_name="slipway-team-shared-network", name="team", az_ids=["use1-az1"])
-    assert way is NatMode.INSTANCE
+    nat_mode = nat_mode_of(resources, stack_name="slipway-team-shared-network", name="team", az_ids=["use1-az1"])
+    assert nat_mode is NatMode.INSTANCE
 
 
 @pytest.mark.parametrize("code", ["ValidationError", "AccessDenied"])
-def test_missing_or_unreadable_stack_has_no_nat_mode(way_of, code):
-    assert way_of(code=code) is None
+def test_missing_or_unreadable_stack_has_no_nat_mode(nat_mode_of, code):
+    assert nat_mode_of(code=code) is None
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_missing_or_unreadable_stack_has_no_nat_mode(way_of, code):
         {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"]},
     ],
 )
-def test_named_network_needs_no_request(way_of, network):
-    assert way_of(**network) is None
+def test_named_network_needs_no_request(nat_mode_of, network):
+    assert nat_mode_of(**network) is None
 
 
 @pytest.fixture
