@@ -48,27 +48,12 @@ class PodState:
     eks_arn: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaState:
-    """A team's quota of a cluster: its state, and instances by SageMaker type."""
-
-    status: str
-    cluster_arn: str
-    team: str
-    instances: Mapping[str, int]
-
-
-def describe_quota(session: Session, arn: str) -> QuotaState:
-    """The state of a team's quota."""
+def describe_quota(session: Session, arn: str) -> Mapping[str, Any]:
+    """A team's quota of a cluster, as SageMaker describes it."""
     with translate_errors(f"describe compute quota {arn}"):
         quota = session.client("sagemaker").describe_compute_quota(ComputeQuotaId=arn.rpartition("/")[2])
-    shares = quota.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
-    return QuotaState(
-        status=str(quota["Status"]),
-        cluster_arn=str(quota.get("ClusterArn", "")),
-        team=str(quota["ComputeQuotaTarget"]["TeamName"]),
-        instances={str(share["InstanceType"]): int(share.get("Count", 0)) for share in shares},
-    )
+    described: Mapping[str, Any] = quota
+    return described
 
 
 def describe_cluster(session: Session, name: str) -> PodState:

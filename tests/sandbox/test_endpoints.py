@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from launcher.aws import stacks
-from launcher.aws.endpoint_parts import component_state, config_state, scaling_state
+from launcher.aws.endpoint_parts import describe_component, describe_config, describe_scaling
 from launcher.aws.endpoints import describe_endpoint
 from launcher.aws.session import Session
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
@@ -162,11 +162,12 @@ class TestChatOnInferentia:
         assert after["EndpointName"] == before["EndpointName"]
         assert after["EndpointConfigName"] != before["EndpointConfigName"]
         assert describe_endpoint(chat.session, after["EndpointName"]).config == after["EndpointConfigName"]
-        assert config_state(chat.session, after["EndpointConfigName"]).most == 6
-        copies = component_state(chat.session, after["InferenceComponentName"])
-        assert copies.model == after["ModelName"] != before["ModelName"]
-        scaled = scaling_state(chat.session, f"inference-component/{after['EndpointName']}")
-        assert (scaled.least, scaled.most) == (3, 18)
+        (variant,) = describe_config(chat.session, after["EndpointConfigName"])["ProductionVariants"]
+        assert variant["ManagedInstanceScaling"]["MaxInstanceCount"] == 6
+        component = describe_component(chat.session, after["InferenceComponentName"])
+        assert component["Specification"]["ModelName"] == after["ModelName"] != before["ModelName"]
+        scaled = describe_scaling(chat.session, f"inference-component/{after['EndpointName']}")
+        assert [(range_["MinCapacity"], range_["MaxCapacity"]) for range_ in scaled["ScalableTargets"]] == [(3, 18)]
         sagemaker = chat.session.client("sagemaker")
         assert [model["ModelName"] for model in sagemaker.list_models()["Models"]] == [after["ModelName"]]
         report = report_of(run)

@@ -66,11 +66,13 @@ def quotas(reading: Reading) -> None:
     """The quota of the queue's team: every instance of the jobs' type."""
     checks, place, queue = reading.checks, reading.plan.place, team_queue(reading.plan.request.target.queue)
     for quota_id in reading.ids("AWS::SageMaker::ComputeQuota"):
-        state = hyperpod.describe_quota(reading.session, quota_id)
-        checks.holds("quota is in force", state.status in QUOTA_IN_FORCE)
-        checks.equal("quota's cluster", reading.main.outputs["ClusterArn"], state.cluster_arn)
-        checks.equal("quota's team", None if queue is None else queue.team, state.team)
-        checks.equal("quota's instances", {ml_name(place.instance_type): place.nodes}, dict(state.instances))
+        quota = hyperpod.describe_quota(reading.session, quota_id)
+        shares = quota.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
+        instances = {share["InstanceType"]: int(share.get("Count", 0)) for share in shares}
+        checks.holds("quota is in force", quota["Status"] in QUOTA_IN_FORCE)
+        checks.equal("quota's cluster", reading.main.outputs["ClusterArn"], quota.get("ClusterArn"))
+        checks.equal("quota's team", None if queue is None else queue.team, quota["ComputeQuotaTarget"]["TeamName"])
+        checks.equal("quota's instances", {ml_name(place.instance_type): place.nodes}, instances)
 
 
 def _slurm(reading: Reading, state: PodState) -> None:
@@ -100,27 +102,32 @@ def file_systems(reading: Reading) -> None:
     """The file system's size, throughput and key, and its place in the nodes' subnet."""
     checks, storage = reading.checks, reading.plan.request.storage
     for file_system_id in reading.ids("AWS::FSx::FileSystem"):
-        state = lustre.describe_file_system(reading.session, file_system_id)
-        checks.equal("file system", AVAILABLE, state.lifecycle)
+        described = lustre.describe_file_system(reading.session, file_system_id)
+        checks.equal("file system", AVAILABLE, described["Lifecycle"])
         if storage.kms_key_arn is not None:
-            checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
-        checks.equal(
-            "file system, GiB", target_of(reading.plan.place.target).shared_gib(storage.lustre_gib), state.capacity_gib
-        )
-        checks.equal("file system, MB/s per TiB", storage.lustre_mb_s_per_tib, state.mb_s_per_tib)
-        checks.equal("file system's subnet", (reading.main.outputs["PrivateSubnetId"],), state.subnets)
+            checks.equal("file system's key", storage.kms_key_arn, described.get("KmsKeyId"))
+        gib = target_of(reading.plan.place.target).shared_gib(storage.lustre_gib)
+        checks.equal("file system, GiB", gib, described["StorageCapacity"])
+        mb_s_per_tib = described.get("LustreConfiguration", {}).get("PerUnitStorageThroughput")
+        checks.equal("file system, MB/s per TiB", storage.lustre_mb_s_per_tib, mb_s_per_tib)
+        subnets = tuple(described.get("SubnetIds", ()))
+        checks.equal("file system's subnet", (reading.main.outputs["PrivateSubnetId"],), subnets)
 
 
 def data_links(reading: Reading) -> None:
     """The link to the training data: the cluster's own file system shows them and follows changes of the bucket."""
     checks, train = reading.checks, reading.plan.request.workload.train
     for link_id in reading.ids("AWS::FSx::DataRepositoryAssociation"):
-        state = lustre.describe_link(reading.session, link_id)
-        checks.equal("link to the training data", AVAILABLE, state.lifecycle)
-        checks.equal("training data", None if train is None else train.data.uri, state.uri)
-        checks.equal("training data's folder", DATA_FOLDER, state.path)
-        checks.equal("training data's file system", reading.ids("AWS::FSx::FileSystem"), (state.file_system,))
-        checks.equal("changes that the folder follows", CHANGES, state.follows)
+        link = lustre.describe_link(reading.session, link_id)
+        file_system, events = (
+            link.get("FileSystemId", ""),
+            link.get("S3", {}).get("AutoImportPolicy", {}).get("Events", ()),
+        )
+        checks.equal("link to the training data", AVAILABLE, link["Lifecycle"])
+        checks.equal("training data", None if train is None else train.data.uri, link["DataRepositoryPath"])
+        checks.equal("training data's folder", DATA_FOLDER, link.get("FileSystemPath"))
+        checks.equal("training data's file system", reading.ids("AWS::FSx::FileSystem"), (file_system,))
+        checks.equal("changes that the folder follows", CHANGES, frozenset(events))
 
 
 def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:

@@ -5,7 +5,14 @@ from types import MappingProxyType
 from typing import Any
 
 from launcher.aws import alarms, buckets, roles
-from launcher.aws.endpoint_parts import component_state, config_state, model_state, rollback_alarms, scaling_state
+from launcher.aws.endpoint_parts import (
+    containers_network,
+    describe_component,
+    describe_config,
+    describe_model,
+    describe_scaling,
+    rollback_alarms,
+)
 from launcher.aws.endpoints import describe_endpoint
 from launcher.model.endpoint import FILLED, RETENTION_DAYS, Endpoint, EndpointMode, endpoint_alarms
 from launcher.model.idle import idle_minutes
@@ -29,39 +36,50 @@ def _endpoint(reading: Reading) -> Endpoint:
 def model(reading: Reading) -> None:
     """The model: its image, its source, the container's environment, and its network isolation."""
     checks, planned = reading.checks, _endpoint(reading)
-    state = model_state(reading.session, reading.main.outputs["ModelName"])
+    described = describe_model(reading.session, reading.main.outputs["ModelName"])
+    container = described["PrimaryContainer"]
+    source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
     uri = None if planned.model_uri is None else f"{planned.model_uri.rstrip('/')}/"
-    checks.equal("image", planned.image, state.image)
-    checks.equal("model is loaded from", uri, state.uri)
-    checks.equal("container environment", dict(planned.environment), dict(state.environment))
-    checks.equal("container is isolated from the network", planned.isolated, state.isolated)
-    checks.equal("containers' subnets and security groups", planned.network, state.network)
+    checks.equal("image", planned.image, container.get("Image", ""))
+    checks.equal("model is loaded from", uri, source)
+    checks.equal("container environment", dict(planned.environment), dict(container.get("Environment", {})))
+    isolated = bool(described.get("EnableNetworkIsolation", False))
+    checks.equal("container is isolated from the network", planned.isolated, isolated)
+    checks.equal("containers' subnets and security groups", planned.network, containers_network(described))
 
 
 def config(reading: Reading) -> None:
     """The instances: type, number, image and volume, and the distribution or queueing of requests."""
     checks, planned, plan = reading.checks, _endpoint(reading), reading.plan
-    state = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
+    described = describe_config(reading.session, reading.main.outputs["EndpointConfigName"])
+    variant = described["ProductionVariants"][0]
     queued, shared = planned.mode is EndpointMode.ASYNCHRONOUS, planned.mode is EndpointMode.COMPONENTS
-    checks.equal("instance type", planned.instance_type, state.instance_type)
-    checks.equal("initial instances", max(1, planned.least), state.instances)
-    checks.equal("instances' image", planned.ami, state.ami)
-    checks.equal("volume, GiB", planned.volume_gib, state.volume_gib)
-    checks.equal("instances' training plan", planned.training_plan_arn, state.training_plan_arn)
+    checks.equal("instance type", planned.instance_type, variant["InstanceType"])
+    checks.equal("initial instances", max(1, planned.least), int(variant["InitialInstanceCount"]))
+    checks.equal("instances' image", planned.ami, variant.get("InferenceAmiVersion"))
+    checks.equal("volume, GiB", planned.volume_gib, variant.get("VolumeSizeInGB"))
+    reserved = variant.get("CapacityReservationConfig") or {}
+    checks.equal("instances' training plan", planned.training_plan_arn, reserved.get("MlReservationArn"))
     key = plan.request.storage.kms_key_arn if planned.volume_gib is not None else None
-    checks.equal("volumes' own key", key, state.kms_key_arn)
+    checks.equal("volumes' own key", key, described.get("KmsKeyId"))
     if shared:
-        checks.equal("containers' subnets and security groups", planned.network, state.network)
-        checks.equal("instances are kept between", (planned.least, planned.most), (state.least, state.most))
+        scaled = variant.get("ManagedInstanceScaling") or {}
+        kept = (scaled.get("MinInstanceCount"), scaled.get("MaxInstanceCount"))
+        checks.equal("containers' subnets and security groups", planned.network, containers_network(described))
+        checks.equal("instances are kept between", (planned.least, planned.most), kept)
     else:
-        checks.equal("configuration's model", reading.main.outputs["ModelName"], state.model)
+        checks.equal("configuration's model", reading.main.outputs["ModelName"], variant.get("ModelName"))
     if queued:
-        checks.equal("concurrent requests from the queue", planned.concurrency * planned.copies, state.queue)
-        checks.equal("answers are stored in", reading.main.outputs["AnswersUri"], state.answers_uri)
+        queue = described.get("AsyncInferenceConfig") or {"ClientConfig": {}, "OutputConfig": {}}
+        concurrent = queue["ClientConfig"].get("MaxConcurrentInvocationsPerInstance")
+        checks.equal("concurrent requests from the queue", planned.concurrency * planned.copies, concurrent)
+        stored = queue["OutputConfig"].get("S3OutputPath")
+        checks.equal("responses are stored in", reading.main.outputs["AnswersUri"], stored)
     else:
-        checks.equal("requests are stored in", SPREAD, state.routing)
+        routing = variant.get("RoutingConfig") or {}
+        checks.equal("requests are routed by", SPREAD, routing.get("RoutingStrategy"))
     captures = plan.request.workload.serve is not None and plan.request.workload.serve.data_capture
-    checks.equal("requests are copied", captures, state.captured_uri is not None)
+    checks.equal("requests are copied", captures, bool(described.get("DataCaptureConfig")))
 
 
 def endpoint(reading: Reading) -> None:
@@ -81,34 +99,45 @@ def endpoint(reading: Reading) -> None:
 def component(reading: Reading) -> None:
     """The copies of the requested model: their number, chips per copy, memory per copy."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _endpoint(reading)
-    state = component_state(reading.session, outputs["InferenceComponentName"])
-    checks.equal("component", IN_SERVICE, state.status)
-    checks.equal("component's model", outputs["ModelName"], state.model)
-    checks.equal("chips of a copy", planned.chips, state.chips)
-    checks.equal("memory of a copy, MiB", planned.memory_mb, state.memory_mb)
+    described = describe_component(reading.session, outputs["InferenceComponentName"])
+    needs = described["Specification"].get("ComputeResourceRequirements", {})
+    checks.equal("component", IN_SERVICE, described["InferenceComponentStatus"])
+    checks.equal("component's model", outputs["ModelName"], described["Specification"].get("ModelName"))
+    checks.equal("chips of a copy", planned.chips, int(needs.get("NumberOfAcceleratorDevicesRequired", 0)))
+    checks.equal("memory of a copy, MiB", planned.memory_mb, int(needs.get("MinMemoryRequiredInMb", 0)))
     # An endpoint that ran before has as many as its traffic wants.
-    checks.holds("copies are within the range", state.copies <= planned.most * planned.unit)
+    copies = int(described.get("RuntimeConfig", {}).get("CurrentCopyCount", 0))
+    checks.holds("copies are within the range", copies <= planned.most * planned.unit)
 
 
 def scaling(reading: Reading) -> None:
     """The scaling: its range, schedule and target; the wake-up policy if the number may be 0."""
     checks, planned = reading.checks, _endpoint(reading)
     resource = _scalable_resource(planned)
-    state = scaling_state(reading.session, resource)
-    if state is None:
+    described = describe_scaling(reading.session, resource)
+    if not described["ScalableTargets"]:
         checks.holds(f"{resource} is scaled", fact=False)
         return
     unit = planned.unit
     clock = frozenset((range_.when, range_.least * unit, range_.most * unit) for range_ in planned.schedule)
-    checks.equal("schedule", clock, frozenset(state.schedule))
+    actions = described["ScheduledActions"]
+    scheduled = frozenset((action["Schedule"], *_range(action["ScalableTargetAction"])) for action in actions)
+    checks.equal("schedule", clock, scheduled)
     # The clock changes the range itself.
     ranges = {(planned.least * unit, planned.most * unit), *((least, most) for _, least, most in clock)}
-    checks.holds(f"range is one of the plan's, {state.least} to {state.most}", (state.least, state.most) in ranges)
+    least, most = _range(described["ScalableTargets"][0])
+    checks.holds(f"range is one of the plan's, {least} to {most}", (least, most) in ranges)
     capacity = planned.concurrency * (1 if planned.mode is EndpointMode.COMPONENTS else planned.copies)
     queued = planned.mode is EndpointMode.ASYNCHRONOUS
     target = float(capacity) if queued else round(max(1.0, FILLED * capacity), 1)
     policies = {("TargetTrackingScaling", target), *({("StepScaling", None)} if planned.scales_to_zero else set())}
-    checks.equal("policies", policies, {(kind, value) for _, kind, value in state.policies})
+    key = "TargetTrackingScalingPolicyConfiguration"
+    found = {(policy["PolicyType"], policy.get(key, {}).get("TargetValue")) for policy in described["ScalingPolicies"]}
+    checks.equal("policies", policies, found)
+
+
+def _range(limits: Mapping[str, Any]) -> tuple[int, int]:
+    return int(limits["MinCapacity"]), int(limits["MaxCapacity"])
 
 
 def _scalable_resource(planned: Endpoint) -> str:
@@ -147,8 +176,8 @@ def metric_alarms(reading: Reading) -> None:
         alarm.actions for alarm in endpoint_states if any(":scalingPolicy:" in action for action in alarm.actions)
     }
     if planned.scales_to_zero:
-        state = scaling_state(reading.session, _scalable_resource(planned))
-        known = state.policy_arns if state is not None else frozenset()
+        described = describe_scaling(reading.session, _scalable_resource(planned))
+        known = {policy["PolicyARN"] for policy in described["ScalingPolicies"]}
         checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
     notified = {alarm.actions for alarm in endpoint_states} - policies
     checks.equal("endpoint's alarms notify", {guards.notified_topics(reading)}, notified)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from launcher.aws import stacks
 from launcher.aws.chat import chat
-from launcher.aws.endpoint_parts import component_state
+from launcher.aws.endpoint_parts import describe_component
 from launcher.aws.endpoints import bearer_token, embed, find, in_alarm, queue
 from launcher.aws.log_groups import trouble_line
 from launcher.aws.session import Session
@@ -78,12 +78,12 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
         DeploymentFailedError: it is not in service, or runs another configuration; with the reason and the alarms.
     """
     state = _describe_endpoint(endpoint, session)
-    copies = component_state(session, endpoint.component) if endpoint.component is not None else None
+    component = describe_component(session, endpoint.component) if endpoint.component is not None else None
     running = [("", state.status, state.config, endpoint.config, state.reason)]
-    if copies is not None and state.status == IN_SERVICE:
-        running.append(
-            (f"component {endpoint.component} of ", copies.status, copies.model, endpoint.model, copies.reason)
-        )
+    if component is not None and state.status == IN_SERVICE:
+        status, runs = component["InferenceComponentStatus"], component["Specification"].get("ModelName", "")
+        reason = component.get("FailureReason", "")
+        running.append((f"component {endpoint.component} of ", status, runs, endpoint.model, reason))
     for prefix, status, runs, deployed, reason in running:
         if status == IN_SERVICE and runs == deployed:
             continue
@@ -154,8 +154,8 @@ def _changing(endpoint: ServedEndpoint, session: Session) -> EndpointState | Non
     state = _describe_endpoint(endpoint, session)
     if state.status in CHANGING or endpoint.component is None:
         return state if state.status in CHANGING else None
-    copies = component_state(session, endpoint.component)
-    return replace(state, status=f"its component {copies.status}") if copies.status in CHANGING else None
+    status = describe_component(session, endpoint.component)["InferenceComponentStatus"]
+    return replace(state, status=f"its component {status}") if status in CHANGING else None
 
 
 def asker(

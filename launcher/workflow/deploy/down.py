@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launcher import plan_file
 from launcher.aws import buckets, endpoints, instances, stacks
-from launcher.aws.endpoint_parts import config_state
+from launcher.aws.endpoint_parts import describe_config
 from launcher.aws.left_in_vpc import left_in_vpc
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
@@ -194,8 +194,8 @@ def _serving_instances(session: Session, serving: StackState | None) -> tuple[tu
     endpoint = endpoints.find(session, serving.outputs["EndpointName"])
     if endpoint is None or not endpoint.instances:
         return ()
-    config = serving.outputs["EndpointConfigName"]
-    return ((config_state(session, config).instance_type, endpoint.instances),)
+    config = describe_config(session, serving.outputs["EndpointConfigName"])
+    return ((str(config["ProductionVariants"][0]["InstanceType"]), endpoint.instances),)
 
 
 def take_down(

@@ -35,23 +35,23 @@ def _is_topic(address: str) -> bool:
 def topic(reading: Reading) -> None:
     """Check the topic: its name, its publishers, TLS, and its subscribers."""
     checks, plan = reading.checks, reading.plan
-    state = topics.describe(reading.session, reading.main.outputs["NotifyTopicArn"])
-    checks.equal("topic", f"slipway {plan.cluster_name}", state.display_name)
+    described = topics.describe(reading.session, reading.main.outputs["NotifyTopicArn"])
+    statements = described["Policy"].get("Statement", [])
+    checks.equal("topic", f"slipway {plan.cluster_name}", described.get("DisplayName"))
     allowed = {
         service
-        for statement in state.statements
+        for statement in statements
         if statement["Effect"] == "Allow" and statement.get("Condition")
         for service in statement.get("Principal", {}).get("Service", [])
     }
     checks.equal("services allowed to publish", PUBLISHERS, frozenset(allowed))
     refused = [
-        statement.get("Condition", {}).get("Bool", {})
-        for statement in state.statements
-        if statement["Effect"] == "Deny"
+        statement.get("Condition", {}).get("Bool", {}) for statement in statements if statement["Effect"] == "Deny"
     ]
     checks.holds("topic accepts TLS only", {"aws:SecureTransport": "false"} in refused)
     addresses = {address for address in plan.request.guardrails.notify if not _is_topic(address)}
-    checks.equal("subscribers", frozenset(addresses), frozenset(address for _, address in state.subscribers))
+    subscribers = frozenset(subscription["Endpoint"] for subscription in described["Subscriptions"])
+    checks.equal("subscribers", frozenset(addresses), subscribers)
 
 
 def guard(reading: Reading) -> None:
@@ -83,9 +83,9 @@ def guard(reading: Reading) -> None:
     checks.equal("guard's failed calls are retried", 0, functions.retries(reading.session, name))
     checks.equal("guard tells", notified_topics(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {
-        rule.arn
+        rule["Arn"]
         for rule in (rules.describe(reading.session, id_) for id_ in _rules(reading))
-        if state.arn in rule.targets
+        if state.arn in [target["Arn"] for target in rule["Targets"]]
     }
     checks.holds("guard may be called by its rules", callers and callers <= state.callers)
 
@@ -98,10 +98,10 @@ def event_rules(reading: Reading) -> None:
     """Check that every rule is enabled, and that the rules cover the schedule, AWS's notices and head node failures."""
     checks, plan = reading.checks, reading.plan
     described_rules = [rules.describe(reading.session, rule) for rule in _rules(reading)]
-    checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in described_rules))
-    checks.equal(
-        "guard is called at", {"rate(5 minutes)"}, {rule.schedule for rule in described_rules if rule.schedule}
-    )
+    enabled = all(rule["State"] == "ENABLED" and rule["Targets"] for rule in described_rules)
+    checks.holds("event rules are on", enabled)
+    schedules = {rule["ScheduleExpression"] for rule in described_rules if rule.get("ScheduleExpression")}
+    checks.equal("guard is called at", {"rate(5 minutes)"}, schedules)
     row = target_of(plan.place.target).guard
     events = set() if row is None else set(row.events)
     if plan.place.option is PurchaseOption.SPOT and row is not None and row.spot_notices:
@@ -112,13 +112,13 @@ def event_rules(reading: Reading) -> None:
         ids = {
             reservation_id
             for rule in described_rules
-            for reservation_id in rule.pattern.get("detail", {}).get("capacity-reservation-id", [])
+            for reservation_id in rule["EventPattern"].get("detail", {}).get("capacity-reservation-id", [])
         }
         checks.equal("block with an end notice", {reservation.id}, ids)
     checks.equal(
         "events listened to",
         events,
-        {event for rule in described_rules for event in rule.pattern.get("detail-type", [])},
+        {event for rule in described_rules for event in rule["EventPattern"].get("detail-type", [])},
     )
 
 
