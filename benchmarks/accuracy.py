@@ -89,7 +89,8 @@ names a p6-b200. The estimate is worse on these rows than on those that it was f
 
 - LoRA on one chip of trn2 (Qwen3.5-4B) runs at a tenth to a twentieth of the estimate. The source trains with a young
   PyTorch backend, reaches 1.6 to 3.5 % of the chip's peak and says that the chip can do far more. No plan key tells
-  such a run from another one, and the fitted rows have no LoRA on trn2: a quote there warns of this run.
+  such a run from another one, and the fitted rows have no LoRA on Trainium: the range there is as wide as the distance
+  of this one source from the estimate, and a quote warns of it.
 - Models of 0.4 to 1.5B on g5.8xlarge: one trains up to 1.4 times as fast as estimated, two take 1.4 to 1.6 times the
   estimated time. LoRA of 8B on g5.12xlarge takes twice the time. No fitted row is on g5, and a quote there says so.
 - Tensor parallelism within a node in plain FSDP trainers (torchtitan with Qwen3 32B, ATorch with Llama 2 7B) costs 1.4

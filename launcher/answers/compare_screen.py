@@ -48,11 +48,12 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
     """The screen with at most some flips, without their explanations if `brief`, and some purchase options."""
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:] if verdict.text else ""
-    lines = ["", *fold(f"  {name}: {text}", width), ""]
-    pairs = named_pairs(comparison)
+    lines, pairs = ["", *fold(f"  {name}: {text}", width)], named_pairs(comparison)
     if options == 1:
         # The pair that decides stays.
         pairs.sort(key=lambda pair: pair is not comparison.decided)
+    else:
+        lines.append("")
     lines += _pairs(pairs[:options], width)
     if comparison.port is not None:
         lines += _port(comparison.port, width)

@@ -63,7 +63,7 @@ class ChipTraits:
     # The numbers of calibration rows measured on the chip, by class of job.
     rows: Mapping[str, int]
     source: str
-    # How a published run with LoRA or QLoRA differs from the estimate, where it lies far outside the range.
+    # How a published run with LoRA or QLoRA differs from the estimate, where it makes the range wide.
     adapter_report: str = ""
 
 

@@ -156,6 +156,8 @@ def _few_sources(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumpt
     sources = utilisation.few_sources(shape, facts)
     if sources is not None:
         wide = "as wide as the spread between them" if sources > 1 else "as wide as that of a class with more of them"
+        if utilisation.on_neuron_adapters(shape):
+            wide = "as wide as the distance of that one from the estimate"
         source = f"few: the range is at least {wide}"
         yield Assumption(name="published sources of this kind of job", value=str(sources), unit="", source=source)
 

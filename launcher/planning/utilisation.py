@@ -139,6 +139,8 @@ THIN_ROWS = 3.0
 """Rows on a chip and class of job that halve the variance added for thin data; judgement."""
 OTHER_CLASS_ROW = 0.125
 """The weight of a row of another class on the same chip; judgement."""
+NEURON_ADAPTERS = "neuron_adapters"
+"""Adapters on Trainium, in the names of constants."""
 FEW_SOURCES = 5
 """Sources of a class of jobs below which its range is at least as wide as the spread between them; judgement."""
 FLOOR, CEILING = 0.002, 0.98
@@ -299,6 +301,8 @@ def log_scale(shape: TrainingShape, facts: TrainingFacts, *, later: bool = True)
         math.hypot(_class_scale(name, shape, facts), _later_scale(name, facts) if later else 0.0)
         for name in _wider_classes(shape)
     )
+    if later and on_neuron_adapters(shape):
+        scale = math.hypot(scale, _later_scale(NEURON_ADAPTERS, facts))
     counted = chip_traits(shape.accelerator, facts).rows
     rows = min(counted.get(name, 0) for name in classes) + OTHER_CLASS_ROW * sum(counted.values())
     thin = facts.constants["thin_chip_scale"].mid / math.sqrt(1.0 + rows / THIN_ROWS)
@@ -317,6 +321,11 @@ def rows_on_instance(shape: TrainingShape, facts: TrainingFacts) -> int | None:
         return None
     counted = facts.instance_rows.get(shape.instance_family, {})
     return min(counted.get(name, 0) for name in spread_classes(shape))
+
+
+def on_neuron_adapters(shape: TrainingShape) -> bool:
+    """Whether a job trains adapters on Trainium: the fit has no source of these, and one was found after it."""
+    return shape.accelerator.family == "neuron" and shape.trains_adapters
 
 
 def assumes_exchange(shape: TrainingShape) -> bool:
@@ -342,6 +351,8 @@ def _wider_classes(shape: TrainingShape) -> tuple[str, ...]:
 
 def few_sources(shape: TrainingShape, facts: TrainingFacts) -> int | None:
     """The number of published sources of the job's class that has the fewest, if they are few; else None."""
+    if on_neuron_adapters(shape):
+        return 1
     sources = min(facts.spreads[name].sources for name in every_class(shape))
     return sources if sources < FEW_SOURCES else None
 

@@ -49,9 +49,10 @@ class Pair:
     outcomes: BothOutcomes = ((), ())
 
     @property
-    def refused(self) -> bool:
-        """Whether the gate refuses a side."""
-        return any(not quote.gate.allowed for quote in (self.gpu, self.trainium) if quote is not None)
+    def refused(self) -> tuple[str, ...]:
+        """The sides that the gate refuses."""
+        sides = zip(SIDES, (self.gpu, self.trainium), strict=True)
+        return tuple(title for title, quote in sides if quote is not None and not quote.gate.allowed)
 
     @property
     def totals(self) -> tuple[UsdRange, UsdRange] | None:
@@ -103,7 +104,10 @@ def stale(pair: Pair, context: PricingContext) -> str:
             if days.too_old:
                 ages.append(days.days)
     if not ages:
-        return " A launch of these rows would be refused." if pair.refused else " A quota may stop these jobs early."
+        if not pair.refused:
+            return " A quota may stop these jobs early."
+        rows = "these rows" if len(pair.refused) > 1 else f"the {pair.refused[0]} row"
+        return f" A launch of {rows} would be refused."
     return f" Its prices ({pair.name}) are {max(ages)} days old."
 
 

@@ -110,7 +110,9 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         family = candidate.place.instance_type.partition(".")[0]
         hint = "slipway spike FILE measures it"
         if report := self.resolution.estimator.adapter_report(candidate.place.instance_type):
-            yield warning("far-published-run", "workload.train", f"{report}, outside the range of the hours", hint)
+            yield warning(
+                "far-published-run", "workload.train", f"{report}: the range of the hours is wide for it", hint
+            )
             return
         message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
         yield info("no-published-run", "workload.train", message, hint)

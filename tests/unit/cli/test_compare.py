@@ -405,3 +405,10 @@ def test_options_whose_jobs_a_quota_stops_are_not_called_refused(compare_plan, w
     lines = page(comparison, width)
     assert any(line.strip().startswith(title) for line in lines)
     assert max(map(len, lines)) <= width
+
+
+def test_verdict_names_the_side_whose_launch_is_refused(slipway, monkeypatch):
+    """LoRA on Trainium may cost more than the plan's budget: its published run took 10 to 21 times as long."""
+    monkeypatch.setenv("COLUMNS", "120")
+    out = slipway("compare", str(EXAMPLES / "ec2/lora-g6e.yaml"), "--prices-as-of", "2026-11-20").out
+    assert "A launch of the Trainium row would be refused." in " ".join(out.split())

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.catalog.training import facts_from, load_training
+from benchmarks.accuracy import outcome
+from benchmarks.training_rows import read_rows
+from launcher.catalog.training import JUDGED_RUNS, facts_from, load_training
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import Accelerator
@@ -217,10 +219,29 @@ def test_range_of_qlora_is_at_least_that_of_lora(stack):
     assert utilisation.log_scale(qlora, FACTS) >= utilisation.log_scale(lora, FACTS)
 
 
-def test_adapters_on_neuron_name_the_few_sources_of_neuron():
-    chip, _ = HARDWARE["Trainium2"]
-    shape = job_shape(params_b=8.0, chips=16, method=Method.LORA, stack=Stack.FRAMEWORK, accelerator=chip)
+@pytest.mark.parametrize("chip", ["Trainium1", "Trainium2"])
+@pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
+def test_range_of_adapters_on_neuron_reaches_the_one_published_run(chip, method):
+    """It takes 10 to 21 times the estimated time."""
+    shape = job_shape(params_b=8.0, chips=16, method=method, stack=Stack.FRAMEWORK, accelerator=HARDWARE[chip][0])
+    assert utilisation.few_sources(shape, FACTS) == 1
+    estimate = utilisation.estimate(shape, FACTS)
+    assert estimate.mid / estimate.low > 14
+
+
+def test_range_of_adapters_on_neuron_holds_most_rows_of_their_one_source():
+    rows = [row for row in read_rows(JUDGED_RUNS) if utilisation.on_neuron_adapters(row.shape)]
+    assert {row.family for row in rows} == {"trn2-qwen35"}
+    held = [outcome(row, FACTS).covered for row in rows]
+    assert sum(held) == 3
+    assert len(held) == 4
+
+
+@pytest.mark.parametrize("method", [Method.PRETRAIN, Method.FULL])
+def test_range_of_other_jobs_on_neuron_is_not_that_of_adapters(method):
+    shape = job_shape(params_b=8.0, chips=16, method=method, accelerator=HARDWARE["Trainium2"][0])
     assert utilisation.few_sources(shape, FACTS) == FACTS.spreads["neuron"].sources
+    assert utilisation.log_scale(shape, FACTS) == utilisation.log_scale(shape, FACTS, later=False)
 
 
 def test_sources_found_after_fit_widen_range_of_their_class():
