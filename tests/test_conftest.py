@@ -44,85 +44,83 @@ def project(pytester, monkeypatch):
 
 
 class TestSkips:
-    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-    def test_unlisted_skip_fails_in_ci(self, project, monkeypatch, workers):
+    @pytest.mark.parametrize("workers", ["0", "1"])
+    def test_ci_refuses_unlisted_skips_alone(self, project, monkeypatch, workers):
+        """Skips listed by their reason or by their test pass and are shown; the run has one of each kind."""
         monkeypatch.setenv("CI", "true")
-        project.makepyfile(SKIPS)
-        result = project.runpytest_subprocess("-rs", "-n", workers)
+        listed = "another thing*  # the reason\n*test_by_name.py::test_skips  # the reason\n"
+        (project.path / "allowed_skips.txt").write_text(listed)
+        project.makepyfile(
+            test_unlisted=SKIPS,
+            test_by_name=SKIPS,
+            test_by_reason=SKIPS.replace("no such thing", "another thing"),
+            test_module="import pytest\npytest.importorskip('absent_module')\ndef test_one(): pass",
+        )
+        result = project.runpytest_subprocess("-rs", "-n", workers, "--continue-on-collection-errors")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.assert_outcomes(passed=1, failed=1, xfailed=1)
-        result.stdout.fnmatch_lines(["*no line of tests/allowed_skips.txt allows it: no such thing here"])
+        result.assert_outcomes(passed=3, failed=1, skipped=2, xfailed=3, errors=1)
+        refused = "*no line of tests/allowed_skips.txt allows it:"
+        result.stdout.fnmatch_lines_random(
+            [
+                f"{refused} no such thing here",
+                f"{refused} could not import 'absent_module'*",
+                "SKIPPED*test_by_name.py*no such thing here",
+                "SKIPPED*test_by_reason.py*another thing here",
+            ]
+        )
 
-    @pytest.mark.parametrize("pattern, workers", [("no such thing*", "2"), ("*::test_skips", "0")])
-    def test_listed_skip_passes_in_ci_and_is_shown(self, project, monkeypatch, pattern, workers):
+    def test_listed_skips_pass_in_ci(self, project, monkeypatch):
         monkeypatch.setenv("CI", "true")
-        (project.path / "allowed_skips.txt").write_text(f"{pattern}  # the reason\n")
+        (project.path / "allowed_skips.txt").write_text("no such thing*  # the reason\n")
         project.makepyfile(SKIPS)
-        result = project.runpytest_subprocess("-rs", "-n", workers)
+        result = project.runpytest_subprocess("-n", "0")
         assert result.ret == pytest.ExitCode.OK
         result.assert_outcomes(passed=1, skipped=1, xfailed=1)
-        result.stdout.fnmatch_lines(["SKIPPED*no such thing here"])
 
-    def test_skip_outside_ci_is_a_skip(self, project):
-        project.makepyfile(SKIPS)
-        project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1, skipped=1, xfailed=1)
-
-    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-    def test_skipped_module_fails_in_ci(self, project, monkeypatch, workers):
-        monkeypatch.setenv("CI", "true")
-        project.makepyfile("import pytest\npytest.importorskip('absent_module')\ndef test_one(): pass")
-        result = project.runpytest_subprocess("-n", workers)
-        assert result.ret != pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(
-            ["*no line of tests/allowed_skips.txt allows it: could not import 'absent_module'*"]
-        )
+    def test_skips_outside_ci_are_skips_and_name_an_excluded_component(self, project, monkeypatch):
+        monkeypatch.setenv("SLURM", "0")
+        project.makeini("[pytest]\nmarkers = slurm: x")
+        project.makepyfile(SKIPS + "\n    @pytest.mark.slurm\n    def test_one(): raise AssertionError\n")
+        result = project.runpytest_subprocess("-rs", "-n", "0")
+        result.assert_outcomes(passed=1, skipped=2, xfailed=1)
+        result.stdout.fnmatch_lines(["SKIPPED*left out by SLURM=0"])
 
     def test_every_allowed_skip_has_a_reason(self):
         lines = (TESTS / "allowed_skips.txt").read_text().splitlines()
         assert [line for line in lines if not line.startswith("#") and not line.partition("  # ")[2]] == []
 
-    def test_excluded_component_is_named_in_the_skip(self, project, monkeypatch):
-        monkeypatch.setenv("SLURM", "0")
-        project.makeini("[pytest]\nmarkers = slurm: x")
-        project.makepyfile("import pytest\n@pytest.mark.slurm\ndef test_one(): raise AssertionError")
-        result = project.runpytest_subprocess("-rs", "-n", "0")
-        result.assert_outcomes(skipped=1)
-        result.stdout.fnmatch_lines(["SKIPPED*left out by SLURM=0"])
-
 
 class TestGolden:
-    TEST = "def test_table(golden): golden('case/table.txt', 'a  1\\nb  2\\n')\ndef test_other(): raise AssertionError"
+    TEST = """
+        def test_table(golden): golden("case/table.txt", "a  1\\nb  2\\n")
+        def test_like(golden): golden("like.txt", "a  1\\nb  2\\n", "base.txt")
+        def test_absent(golden): golden("absent.txt", "a  1\\n")
+        def test_other(): raise AssertionError
+    """
 
-    def test_golden_difference_is_shown_line_by_line(self, project):
-        (project.path / "golden" / "case").mkdir(parents=True)
-        (project.path / "golden" / "case" / "table.txt").write_text("a  1\nb  3\n")
+    @pytest.fixture
+    def written(self, project):
+        """The folder of golden files, with a table, a base and a difference to the base that the tests do not make."""
         project.makepyfile(self.TEST)
-        result = project.runpytest_subprocess("-n", "0", "-k", "table")
-        result.assert_outcomes(failed=1)
+        folder = project.path / "golden"
+        (folder / "case").mkdir(parents=True)
+        (folder / "case" / "table.txt").write_text("a  1\nb  3\n")
+        (folder / "base.txt").write_text("a  1\nb  9\n")
+        (folder / "like.txt.diff").write_text("--- base.txt\n+++ like.txt\n@@ -1,2 +1,2 @@\n a  1\n-b  9\n+b  3\n")
+        return folder
+
+    def test_golden_difference_is_shown_line_by_line_and_a_missing_file_fails(self, project, written):
+        result = project.runpytest_subprocess("-n", "0", "-k", "not other")
+        result.assert_outcomes(failed=3, deselected=1)
         result.stdout.fnmatch_lines(["-b  3", "+b  2", "*make golden*"])
+        assert not (written / "absent.txt").exists()
 
-    def test_missing_golden_file_is_a_failure(self, project):
-        project.makepyfile(self.TEST)
-        project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(failed=1)
-        assert not (project.path / "golden").exists()
-
-    def test_golden_update_writes_the_file_and_runs_golden_tests_only(self, project):
-        project.makepyfile(self.TEST)
-        project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=1, deselected=1)
-        assert (project.path / "golden" / "case" / "table.txt").read_text() == "a  1\nb  2\n"
-        project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(passed=1, deselected=1)
-
-    def test_golden_file_similar_to_another_is_kept_as_a_difference(self, project):
-        test = "def test_table(golden): golden('table.txt', 'a  1\\nb  {b}\\n', 'base.txt')"
-        (project.path / "golden").mkdir()
-        (project.path / "golden" / "base.txt").write_text("a  1\nb  9\n")
-        project.makepyfile(test.format(b=2))
-        project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=1)
-        diff = (project.path / "golden" / "table.txt.diff").read_text()
+    def test_golden_update_writes_files_and_differences_and_runs_golden_tests_only(self, project, written):
+        project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=3, deselected=1)
+        assert (written / "case" / "table.txt").read_text() == "a  1\nb  2\n"
+        diff = (written / "like.txt.diff").read_text()
         assert diff.splitlines()[2:] == ["@@ -1,2 +1,2 @@", " a  1", "-b  9", "+b  2"]
-        project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1)
-        project.makepyfile(test.format(b=3))
-        project.runpytest_subprocess("-n", "0").assert_outcomes(failed=1)
+        project.runpytest_subprocess("-n", "0", "-k", "not other").assert_outcomes(passed=3, deselected=1)
 
 
 ASKED = """
@@ -176,7 +174,9 @@ UNWINDS = "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + nu
 """As a sandbox has it while it is open."""
 
 
-@pytest.mark.parametrize("before, workers", [("pass", "0"), (UNWINDS, "0"), (UNWINDS, "1")])
+@pytest.mark.parametrize(
+    "before, workers", [("pass", "0"), pytest.param(UNWINDS, "0", marks=pytest.mark.slow), (UNWINDS, "1")]
+)
 def test_sigterm_ends_a_test_run(project, before, workers):
     project.makepyfile(TERMINATED.format(before=before))
     result = project.runpytest_subprocess("-n", workers)
@@ -204,10 +204,13 @@ def test_tests_of_a_group_run_on_one_worker(project):
 
 
 ORDERED = """
+    import signal, subprocess, sys
+
     import pytest
 
-    def test_single():
-        pass
+    def test_child_is_interruptible():
+        program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+        assert subprocess.run([sys.executable, "-c", program], capture_output=True).stdout == b"True\\n"
 
     @pytest.mark.xdist_group("launch")
     def test_launch():
@@ -220,27 +223,17 @@ ORDERED = """
 
 
 def test_longest_groups_run_first_and_the_slowest_are_reported(project):
+    """Run as a shell runs a command in the background: what a test starts is interruptible all the same."""
     project.makepyfile(ORDERED)
-    result = project.runpytest_subprocess("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder", "-v")
-    result.stdout.re_match_lines(
-        [r".*PASSED.*test_slurm", r".*PASSED.*test_launch", r".*PASSED.*test_single", ".*slowest groups", "0s "]
-    )
-
-
-def test_child_process_is_interruptible_in_a_background_test_run(project):
-    project.makepyfile("""
-        import signal, subprocess, sys
-
-        def test_a_child_is_interrupted():
-            program = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-            assert subprocess.run([sys.executable, "-c", program], capture_output=True).stdout == b"True\\n"
-    """)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        result = project.runpytest_subprocess("-n", "1")
+        result = project.runpytest_subprocess("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder", "-v")
     finally:
         signal.signal(signal.SIGINT, before)
-    result.assert_outcomes(passed=1)
+    result.stdout.re_match_lines(
+        [r".*PASSED.*test_slurm", r".*PASSED.*test_launch", r".*PASSED.*test_child", ".*slowest groups", "0s "]
+    )
+    result.assert_outcomes(passed=3)
 
 
 def test_hypothesis_has_no_deadline_and_no_too_slow_check():
