@@ -41,18 +41,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(build, check=True, capture_output=True, env={**os.environ, "PROJECT_URL": f"{ADDRESS}/"})
     wheel = next((folder / "dist").glob("slipway_aws-*.whl"))
     target = folder / "site"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(target),
-        str(wheel),
-    ]
+    uv = Path(sys.executable).parent / "uv"  # installs a wheel in a tenth of pip's processor time
+    install = [uv, "pip", "install", "--quiet", "--offline", "--no-deps", "--target", target, wheel]
     subprocess.run(install, check=True, capture_output=True)
     return target
 

@@ -113,22 +113,34 @@ def decision(action, word, **more):
     return {"EvalActionName": action, "EvalDecision": word, "EvalResourceName": "*", **more}
 
 
+PROBE = """
+slipway: 1
+name: probe
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
+target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
+purchase: {option: spot}
+"""
+
+
+@pytest.fixture(scope="session")
+def pinned_probe(tmp_path_factory):
+    """The pinned plan of a plan file's text, in a folder without other files; each text is priced once."""
+    path = tmp_path_factory.mktemp("probe") / "plan.yaml"
+
+    @cache
+    def pinned(text):
+        path.write_text(text, encoding="utf-8")
+        return pick(price(path, NOW, PriceOptions(any_age=True)), None)[1].plan
+
+    return pinned
+
+
 @pytest.fixture
-def probe_plan(tmp_path):
+def probe_plan(pinned_probe):
     """A plan from words of YAML over a pinned one, and a way to change what was resolved."""
 
-    def make(text="", **replaced):
-        path = tmp_path / "plan.yaml"
-        path.write_text(
-            text
-            or "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
-            "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2,\n"
-            "  az_id: use2-az1}\n"
-            "purchase: {option: spot}\n",
-            encoding="utf-8",
-        )
-        pinned = pick(price(path, NOW, PriceOptions(any_age=True)), None)[1].plan
-        return dataclasses.replace(pinned, **replaced) if replaced else pinned
+    def make(text=PROBE, **replaced):
+        return dataclasses.replace(pinned_probe(text), **replaced)
 
     return make
 

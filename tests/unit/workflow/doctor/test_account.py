@@ -20,7 +20,7 @@ from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 from tests.emulators.aws_account import DENIED, THROTTLED
-from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, allowed, client, decision
+from tests.unit.workflow.doctor.conftest import NOW, PROBE, REGION, actions_of, allowed, client, decision
 
 pytestmark = pytest.mark.server
 
@@ -352,16 +352,17 @@ def test_account_is_examined_without_plan(examined):
     }
 
 
-def test_unready_account_refuses_deployment_before_synthesis(ready_account, probe_plan, tmp_path, monkeypatch):
+def test_unready_account_refuses_deployment_before_synthesis(ready_account, tmp_path, monkeypatch):
     """On the way of deploy and of an endpoint: no CDK is run, nothing is made."""
-    probe_plan()
+    path = tmp_path / "plan.yaml"
+    path.write_text(PROBE, encoding="utf-8")
     for name in ("AWS_REGION", "PATH"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ready_account.environment.items():
         monkeypatch.setenv(name, value)
     client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     client(ready_account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
-    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
+    priced = price(path, NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, notify=lambda text: None)
     with pytest.raises(ImpossibleError) as refusal:
@@ -374,10 +375,11 @@ def test_unready_account_refuses_deployment_before_synthesis(ready_account, prob
     assert not list(tmp_path.rglob("cdk.out"))
 
 
-def test_unready_account_refuses_launch_before_synthesis(ready_account, probe_plan, tmp_path):
-    probe_plan()
+def test_unready_account_refuses_launch_before_synthesis(ready_account, tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(PROBE, encoding="utf-8")
     client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
+    priced = price(path, NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     setting = LaunchOptions(
         root=tmp_path, environment=ready_account.environment, notify=lambda text: None, progress=lambda now: None
