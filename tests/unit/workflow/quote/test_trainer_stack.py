@@ -62,7 +62,7 @@ def test_irregular_trainer_file_is_ignored(tmp_path, make, name):
         (["torchrun", "train.py"], {"train.py": "import loop", "loop.py": "import peft"}, Stack.HUGGINGFACE),
         (["bash", "run.sh"], {"run.sh": "set -e\nexec axolotl train a.yaml"}, Stack.HUGGINGFACE),
         ("accelerate launch \\\n  train.py && true", {"train.py": ""}, Stack.HUGGINGFACE),
-        (["python", "train.py"], {"train.py": "import unsloth, trl"}, Stack.FRAMEWORK),
+        (["python", "train.py"], {"train.py": "import unsloth"}, Stack.HUGGINGFACE),
         (["automodel", "finetune", "llm", "-c", "a.yaml"], {}, Stack.TUNED),
         (["ilab", "model", "train"], {}, Stack.HUGGINGFACE),
         (["torchrun", "-m", "torchtitan.train"], {}, Stack.FRAMEWORK),
@@ -113,6 +113,7 @@ def test_key_narrowing_range_is_named(tmp_path):
         ("LitGPT", "litgpt"),
         ("torchtune", "torchtune"),
         ("XTuner", "xtuner"),
+        ("Unsloth", "unsloth"),
     ],
 )
 def test_trainer_has_the_stack_of_its_published_rows(tmp_path, framework, package):
