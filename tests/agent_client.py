@@ -24,12 +24,15 @@ def ask(calls: Sequence[Call], folder: Path, environment: Mapping[str, str], mod
     return anyio.run(session)
 
 
-def tools(folder: Path, environment: Mapping[str, str]) -> list[Any]:
-    """The tools that a server offers."""
+def tools_and_results(
+    calls: Sequence[Call], folder: Path, environment: Mapping[str, str]
+) -> tuple[list[Any], list[Any]]:
+    """The tools that a server offers, and the results of calls, in one session."""
 
-    async def session() -> list[Any]:
+    async def session() -> tuple[list[Any], list[Any]]:
         async with _client(folder, environment, "auto") as client:
-            return list((await client.list_tools()).tools)
+            tools = list((await client.list_tools()).tools)
+            return tools, [await client.call_tool(name, dict(arguments)) for name, arguments in calls]
 
     return anyio.run(session)
 

@@ -37,6 +37,7 @@ def test_app_in_folder_with_foreign_infra_package_synthesises_without_credential
     ]
 
 
+@pytest.mark.slow  # the refusal in this process, and a program that ends in test_warm_app.py, prove the same
 def test_app_without_plan_file_ends_with_2(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-P", "-m", "infra.app"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.answers.json_schemas import schema_of
 from launcher.mcp_server.commands import Answer
-from tests.agent_client import Call, ask, tools
+from tests.agent_client import Call, ask, tools_and_results
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("agent")]
 
@@ -44,24 +44,12 @@ def environment(place):
     return {**os.environ, "XDG_STATE_HOME": str(place / "state"), "XDG_CACHE_HOME": str(place / "cache")}
 
 
-def command(place, environment, *words):
-    done = subprocess.run(
-        [sys.executable, "-m", "launcher", *words],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return json.loads(done.stdout)
-
-
 def without_times(document):
     return {key: value for key, value in document.items() if key not in ("as_of", "expires_at")}
 
 
-def test_tools_are_annotated_read_only_or_destructive(place, environment):
-    offered = {tool.name: tool for tool in tools(place, environment)}
+def test_tools_are_annotated_read_only_or_destructive(session):
+    offered = {tool.name: tool for tool in session[0]}
     assert set(offered) >= {"plan", "quote", "compare", "explain", "status", "logs", "cost", "capacity", "prices"}
     for name, tool in offered.items():
         assert tool.annotations.read_only_hint is (name not in ACTING)
@@ -95,21 +83,30 @@ CALLS: dict[str, Call] = {
 
 
 @pytest.fixture(scope="module")
-def results(place, environment):
-    """The results of CALLS in one session."""
+def session(place, environment):
+    """The tools and the results of CALLS, of one server."""
     folder = place / ".slipway" / "runs" / "noisy" / "20261128T100000Z"
     (folder / "logs").mkdir(parents=True)
     (folder / "logs" / "attempt-1.log").write_bytes(b"\x1b]0;title\x07" + b"a line\n" * 20_000 + b"\x1b[31mthe end\n")
     (folder / "report.json").write_text("{}")
     (folder.parent / "latest").symlink_to(folder.name)
-    return dict(zip(CALLS, ask(list(CALLS.values()), place, environment), strict=True))
+    tools, results = tools_and_results(list(CALLS.values()), place, environment)
+    return tools, dict(zip(CALLS, results, strict=True))
 
 
-def test_tool_returns_command_document(place, environment, results):
+@pytest.fixture(scope="module")
+def results(session):
+    return session[1]
+
+
+def test_tool_returns_command_document(place, environment, results, slipway, monkeypatch):
     planned, quoted = results["planned"], results["two nodes"]
     assert (planned.is_error, quoted.is_error) == (False, False)
-    printed = command(place, environment, "plan", str(place / "plan.yaml"), "--json")
-    assert without_times(planned.structured_content) == without_times(printed)
+    monkeypatch.chdir(place)
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, environment[name])
+    printed = slipway("plan", str(place / "plan.yaml"), "--json").out
+    assert without_times(planned.structured_content) == without_times(json.loads(printed))
     assert quoted.structured_content["nodes"] == 2
     assert json.loads(quoted.content[0].text) == quoted.structured_content
     assert results["prices"].structured_content["schema"] == "slipway.prices/1"

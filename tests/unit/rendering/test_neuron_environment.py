@@ -99,6 +99,7 @@ def published(folder, requires=("numpy",)):
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow  # both scripts include one file that calls pip; the next test runs it
 def test_neuron_packages_come_from_the_neuron_index_and_others_from_pypi(run_script, indexes, tmp_path):
     digest = published(indexes[0])
     answer, of = run_script("neuron/torchneuron.sh.j2", "first")

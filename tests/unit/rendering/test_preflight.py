@@ -1,5 +1,6 @@
 """The preflight: a batch script for every instance type, and its collective, on this machine's processors."""
 
+import os
 import subprocess
 import sys
 
@@ -140,21 +141,22 @@ class TestEnvironment:
 class TestCollective:
     @pytest.fixture
     def run(self, tmp_path):
-        """The collective on two processes, with a minimum bandwidth."""
+        """The collective of two processes, or of one without torchrun, with a minimum bandwidth."""
 
-        def start(minimum):
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-            command += [asset(COLLECTIVE), "--backend", "gloo", "--largest-mib", "1", "--minimum-gb-s", str(minimum)]
-            return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        def start(minimum, launcher=(), **variables):
+            command = [sys.executable, *launcher, asset(COLLECTIVE), "--backend", "gloo", "--largest-mib", "1"]
+            command += ["--minimum-gb-s", str(minimum)]
+            environment = {**os.environ, **variables}
+            return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
         return start
 
     def test_preflight_with_correct_sum_and_sufficient_speed_passes(self, run):
-        answer = run(0)
+        answer = run(0, ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
         assert answer.returncode == 0, answer.stderr
         assert "preflight: 2 ranks" in answer.stdout
 
     def test_preflight_below_the_wanted_speed_fails(self, run):
-        answer = run(1e9)
+        answer = run(1e9, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
         assert answer.returncode == 1
         assert "at least 1e+09 wanted" in answer.stdout
