@@ -108,7 +108,7 @@ class TestObjects:
     @pytest.mark.parametrize("place", ["", "running/"])
     def test_flood_of_objects_needs_few_requests_and_stops_in_time(self, aws, store, looks, place):
         body = json.dumps({"job": "x", "still_s": 0, "over": True}).encode()
-        for number in range(7000):
+        for number in range(2500):
             s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/trouble/{place}{number:05}.json", body)
         aws.nodes(2)
         spent = json.dumps({"spent_usd": 6 * 10.5})

@@ -24,6 +24,14 @@ def start(path, home, *arguments, **environment):
     return subprocess.run(command, env=variables, cwd=home, capture_output=True, text=True, check=False)
 
 
+@pytest.fixture(scope="module")
+def unpacked_home(built_agent, tmp_path_factory):
+    """A home folder in which the agent has run once."""
+    home = tmp_path_factory.mktemp("home")
+    start(built_agent[0], home)
+    return home
+
+
 def cached(home):
     return home / ".cache" / "slipway-agent"
 
@@ -82,9 +90,8 @@ class TestStart:
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"slipway-agent {built_agent[1][:12]} (slipway.job/1, Python 3.")
 
-    def test_sdk_can_be_imported_from_the_agent_file(self, built_agent, tmp_path):
-        start(built_agent[0], tmp_path)
-        library = cached(tmp_path) / built_agent[1] / "lib"
+    def test_sdk_can_be_imported_from_the_agent_file(self, built_agent, unpacked_home):
+        library = cached(unpacked_home) / built_agent[1] / "lib"
         program = (
             f"import sys; sys.path.insert(0, {str(library)!r})\n"
             "from launcher.agent import session\n"
@@ -98,15 +105,14 @@ class TestStart:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert (done.stdout, done.stderr) == ("{True}\n", "")
 
-    def test_unpacks_once_into_a_private_folder(self, built_agent, tmp_path):
-        start(built_agent[0], tmp_path)
-        folder = cached(tmp_path) / built_agent[1]
+    def test_unpacks_once_into_a_private_folder(self, built_agent, unpacked_home):
+        folder = cached(unpacked_home) / built_agent[1]
         before = folder.stat().st_ino
-        assert cached(tmp_path).stat().st_mode & 0o022 == 0
+        assert cached(unpacked_home).stat().st_mode & 0o022 == 0
         assert folder.stat().st_mode & 0o077 == 0
-        start(built_agent[0], tmp_path)
+        start(built_agent[0], unpacked_home)
         assert folder.stat().st_ino == before
-        assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
+        assert [path.name for path in cached(unpacked_home).iterdir()] == [built_agent[1]]
 
     def test_two_at_once_are_both_whole(self, built_agent, tmp_path):
         command = [sys.executable, "-S", "-E", "-s", str(built_agent[0]), "--version"]
@@ -139,9 +145,9 @@ class TestStart:
         assert start(built_agent[0], tmp_path, SLIPWAY_AGENT_CACHE=str(tmp_path / "here")).returncode == 0
         assert (tmp_path / "here" / built_agent[1]).is_dir()
 
-    def test_unreadable_job_file_exits_with_78(self, built_agent, tmp_path):
-        (tmp_path / "job.json").write_text('{"schema": "slipway.job/1"}')
-        done = start(built_agent[0], tmp_path, "run", "--config", "job.json")
+    def test_unreadable_job_file_exits_with_78(self, built_agent, unpacked_home):
+        (unpacked_home / "job.json").write_text('{"schema": "slipway.job/1"}')
+        done = start(built_agent[0], unpacked_home, "run", "--config", "job.json")
         assert done.returncode == 78
         assert done.stderr.splitlines()[0] == "slipway-agent: job.json: run is missing"
 
