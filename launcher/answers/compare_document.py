@@ -145,8 +145,8 @@ def _pairs(comparison: Comparison) -> tuple[PairObject, ...]:
             PairObject,
             pair,
             option=pair.name,
-            gpu=None if pair.gpu is None else comparison.short_id(pair.gpu),
-            trainium=None if pair.trainium is None else comparison.short_id(pair.trainium),
+            gpu=None if pair.gpu is None else pair.gpu.short_id,
+            trainium=None if pair.trainium is None else pair.trainium.short_id,
             chance_trainium_cheaper=pair.chance,
         )
         for pair in comparison.pairs

@@ -72,7 +72,7 @@ def next_lines(comparison: Comparison) -> list[str]:
     side = comparison.trainium if ported else comparison.gpu
     if side is None:
         return [f"  next: {command(comparison.priced, 'plan')}"]
-    return [f"  next: {command(comparison.priced, 'quote', '--pick', comparison.short_id(side))}"]
+    return [f"  next: {command(comparison.priced, 'quote', '--pick', side.short_id)}"]
 
 
 def _notes(comparison: Comparison, *, called: bool) -> Iterator[str]:

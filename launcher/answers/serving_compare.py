@@ -8,7 +8,6 @@ from launcher.answers.lines import fold
 from launcher.answers.serving_table import headline, table
 from launcher.answers.table import Column, render
 from launcher.model.money import Price, Unpriced
-from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingEstimate
 from launcher.pricing.serving.crossover import usd_per_request
@@ -32,7 +31,7 @@ def _sides(comparison: ServingComparison) -> list[tuple[str, Quote]]:
         quote for quote in (comparison.sides.hosted, comparison.sides.neuron, comparison.sides.gpu) if quote is not None
     ]
     known.sort(key=lambda quote: (quote.usd is None, quote.usd.mid if quote.usd else Decimal(0)))
-    return [(quote.digest[:SHORT_ID], quote) for quote in known]
+    return [(quote.short_id, quote) for quote in known]
 
 
 def _crossovers(comparison: ServingComparison, width: int) -> list[str]:

@@ -7,7 +7,6 @@ from launcher.answers.lines import finding_line, fold
 from launcher.answers.row_sections import Cells, section_lines
 from launcher.answers.serving_table import how, per_million, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
-from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
 from launcher.workflow.quote.commands import command
@@ -66,7 +65,7 @@ def _cells(name: str, quote: Quote) -> Cells:
     place, usd, million = quote.plan.place, quote.usd, per_million(quote.serving)
     instances = words.place_instances(place) if place.option is not PurchaseOption.BEDROCK else name
     return (
-        quote.digest[:SHORT_ID],
+        quote.short_id,
         instances,
         place.region,
         how(quote, short=True),

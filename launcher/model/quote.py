@@ -11,7 +11,7 @@ from launcher.model.finding import Finding
 from launcher.model.machine_image import MachineImage
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.overhead import Overhead, overhead_of
-from launcher.model.plan import Plan
+from launcher.model.plan import SHORT_ID, Plan
 from launcher.model.range_causes import RangeCauses
 from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import RunRates
@@ -153,6 +153,14 @@ class Quote:
     """Lines, the compute among them, whose price was derived from others; they are in the total."""
     derived_share: float = 0.0
     """The part of the total that these lines are."""
+
+    id_length: int = SHORT_ID
+    """Letters of the short id: more where two candidates would have the same one."""
+
+    @property
+    def short_id(self) -> str:
+        """The first letters of the digest, by which a candidate is picked."""
+        return self.digest[: self.id_length]
 
     @property
     def is_derived(self) -> bool:

@@ -107,11 +107,13 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1; a quote that the gate refuses names the best candidate that it allows."""
-        return self._with_allowed_hint(self._cached_quote(rank))
+        return self._shown(rank, self._cached_quote(rank))
 
     def row(self, rank: int) -> Quote:
         """The table row of a rank: its quote, which may lack lines, assumptions, policies and cash."""
-        return self._with_allowed_hint(self._quotes[rank]) if rank in self._quotes else self._outline(rank)
+        if rank in self._quotes:
+            return self._shown(rank, self._quotes[rank])
+        return self._with_id(rank, self._outline(rank))
 
     @property
     def rows(self) -> Iterator[Quote]:
@@ -123,13 +125,18 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         quoted, rules = self._cached_quote(rank), replace(self.context.rules, any_age=True)
         if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
-            return self._with_allowed_hint(quoted)
+            return self._shown(rank, quoted)
         gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
-        return self._with_allowed_hint(replace(quoted, gate=gate))
+        return self._shown(rank, replace(quoted, gate=gate))
 
-    def _with_allowed_hint(self, quoted: Quote) -> Quote:
+    def _shown(self, rank: int, quoted: Quote) -> Quote:
+        """A rank's quote with its short id; one that the gate refuses names the best candidate that it allows."""
         gate = self._hint_at_allowed(quoted.gate)
-        return quoted if gate is quoted.gate else replace(quoted, gate=gate)
+        return self._with_id(rank, quoted if gate is quoted.gate else replace(quoted, gate=gate))
+
+    def _with_id(self, rank: int, quoted: Quote) -> Quote:
+        length = len(self.short_id(rank))
+        return quoted if length == quoted.id_length else replace(quoted, id_length=length)
 
     def _hint_at_allowed(self, gate: Gate) -> Gate:
         """The decision; a refusal names the best candidate that the gate allows."""

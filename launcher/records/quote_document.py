@@ -19,7 +19,6 @@ from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.machine_image import MachineImage
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
-from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Commitment, Gate, Policy, Quote, SpotOutlook
 from launcher.model.range_causes import RangeCauses
 from launcher.model.run_cost import RunRates
@@ -184,7 +183,7 @@ class CandidateObject:
             cls,
             quoted,
             rank=rank,
-            id=quoted.digest[:SHORT_ID],
+            id=quoted.short_id,
             target=place.target if facts else None,
             instance_type=place.instance_type or None,
             accelerator=facts.accelerator if facts else None,

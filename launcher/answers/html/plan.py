@@ -31,7 +31,6 @@ from launcher.answers.table import Column, Row, dollars, hours
 from launcher.model.budget_stop import stop_text
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
-from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
@@ -175,7 +174,7 @@ def ranges(
             parts.append(text_at(START, y - 8, re.split(r" \(|: ", heads[number])[0], "head"))
             y += HEAD
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
-        name = f"{quoted.digest[:SHORT_ID]} {name_of(quoted)}" if names is None else names[rank]
+        name = f"{quoted.short_id} {name_of(quoted)}" if names is None else names[rank]
         label, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
         text = f"{label}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
         texts.append(text)
@@ -215,7 +214,7 @@ def causes_plot(quoted: Quote) -> Iterator[Plot]:
         parts.append(line(START, y + 24, end, y + 24, "bar"))
         parts.append(text_at(end, y + 28, percent, "tick", shift=10))
     text = "; ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in shown)
-    title = f"What makes the range of {quoted.digest[:SHORT_ID]} wide"
+    title = f"What makes the range of {quoted.short_id} wide"
     yield Plot(key="causes", title=title, description=text, body="".join(parts), height=TOP + ROW * len(shown) + 8)
 
 
@@ -263,7 +262,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
 def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | None = None) -> str:
     """Candidates as rows, each with its note."""
     columns: list[Column[tuple[int, Quote]]] = [
-        Column("id", lambda row: row[1].digest[:SHORT_ID]),
+        Column("id", lambda row: row[1].short_id),
         Column("instances", lambda row: words.place_instances(row[1].plan.place)),
         Column("chip", lambda row: row[1].accelerator),
         Column("where", lambda row: row[1].plan.place.az_id or row[1].plan.place.region),

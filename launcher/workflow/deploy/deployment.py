@@ -11,7 +11,7 @@ from launcher.cdk.runner import RecordingRunner, SubprocessRunner
 from launcher.emulation import find_sandbox
 from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
-from launcher.model.plan import SHORT_ID, Plan
+from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
 from launcher.planning.pin import zone
@@ -196,7 +196,7 @@ def account_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Ex
             now=now,
             up_usd_per_hour=quoted.left_up_usd_per_hour,
         )
-        again = command(priced, "doctor", "--pick", quoted.digest[:SHORT_ID])
+        again = command(priced, "doctor", "--pick", quoted.short_id)
         refuse_unless_ready(subject, options.notify, again, PLAN_EXAMINATIONS if deploys(plan) else JOB_EXAMINATIONS)
     # The CDK CLI reads the identity of the credentials: a dry run is synthesised for the account that it reads.
     environment = (account_shown(options, plan.place.region) if options.dry_run else None) or options.environment

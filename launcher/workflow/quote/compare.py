@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.plan import SHORT_ID, Place
+from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
@@ -101,10 +101,6 @@ class Comparison(Opened[Priced]):
                 continue
             types.setdefault(self.pinned.family(candidate), set()).add(candidate.place.instance_type)
         return types
-
-    def short_id(self, quote: Quote) -> str:
-        """The short id of a side."""
-        return quote.digest[:SHORT_ID]
 
     @cached_property
     def decided(self) -> Pair | None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from launcher import plan_file
+from launcher.answers.html.plan import table_of
 from launcher.answers.plan import page
+from launcher.answers.plan_document import candidates
+from launcher.answers.plan_document import document as plan_document
 from launcher.answers.quote import page as quote_page
 from launcher.catalog.load import load
 from launcher.model.document import document, plan_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.plan import SHORT_ID
+from launcher.pricing.training import TrainingPriced
+from launcher.pricing.training_candidate import plan_of
 from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import price_request
+from launcher.workflow.quote.price import NoSuchCandidateError, pick, price_request
 from tests.plans import NOW, request_of
+from tests.unit.pricing.conftest import price_over
 
 CATALOG = load()
 SPOT = {
@@ -221,3 +229,40 @@ def check(quoted):
     else:
         assert not quoted.gate.allowed
     assert quoted.gate.allowed is (quoted.gate.exit_code == 0)
+
+
+@pytest.fixture(scope="module")
+def clashing() -> TrainingPriced:
+    """All rows of a plan whose name makes the digests of two rows begin with the same letters."""
+    target = {"kind": "ec2", "instance_type": ["g6e.12xlarge", "p5.48xlarge"], "nodes": None, "region": None}
+    job = {"workload": {"train": {"hours": None, "tokens_b": 1.0}}, "target": target, "purchase": {"option": None}}
+    plan = price_over(job, everything=True)
+    assert isinstance(plan, TrainingPriced)
+
+    def has_clash(name: str) -> bool:
+        context = replace(plan.context, request=replace(plan.request, name=name))
+        digests = {plan_of(one.place, one.work, context).digest for one in plan.candidates}
+        return len({digest[:SHORT_ID] for digest in digests}) < len(digests)
+
+    name = next(name for name in (f"job-{number}" for number in range(1000)) if has_clash(name))
+    found = price_over({**job, "name": name}, everything=True)
+    assert isinstance(found, TrainingPriced)
+    return found
+
+
+def test_every_row_of_a_plan_has_an_id_of_its_own_in_json_table_and_page(clashing):
+    ranks = range(1, len(clashing.candidates) + 1)
+    ids = [clashing.short_id(rank) for rank in ranks]
+    assert len(set(ids)) == len(ids)
+    longer = [rank for rank in ranks if len(ids[rank - 1]) > SHORT_ID]
+    assert len(longer) >= 2
+    assert [json.loads(text)["id"] for text in candidates(clashing)] == ids
+    assert [row["id"] for row in plan_document(clashing)["candidates"]] == ids
+    shown = [(rank, clashing.quote(rank)) for rank in longer]
+    table = table_of(shown, serves=False)
+    for rank, quote in shown:
+        assert quote.short_id == ids[rank - 1]
+        assert f">{ids[rank - 1]}<" in table
+        assert pick(clashing, ids[rank - 1])[0] == rank
+    with pytest.raises(NoSuchCandidateError, match="2 candidates have this id"):
+        pick(clashing, ids[longer[0] - 1][:SHORT_ID])
