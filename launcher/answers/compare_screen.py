@@ -157,7 +157,7 @@ def row_name(pair: Pair, *, short: bool) -> str:
         if quote is not None and isinstance(quote.price, Price):
             option, today = rests_on(quote.plan.place), quote.as_of.date()
             days = age(quote.price, option, today)
-            ages += [days.days] if days.too_old else []
+            ages += [days.days] if days.too_old and not days.to_come else []
     if ages:
         return f"{name}, {max(ages)} {'d old' if short else 'days old'}"
     return f"{name}, {'refused' if pair.refused else 'quota' if short else 'beyond a quota'}"

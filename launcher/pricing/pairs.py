@@ -101,7 +101,7 @@ def stale(pair: Pair, context: PricingContext) -> str:
         if quote is not None and isinstance(quote.price, Price):
             option, rules = rests_on(quote.plan.place), context.rules
             days = age(quote.price, option, rules.today, rules.max_age_days)
-            if days.too_old:
+            if days.too_old and not days.to_come:
                 ages.append(days.days)
     if not ages:
         if not pair.refused:

@@ -200,7 +200,10 @@ class Comparison(Opened[Priced]):
         end = stack_end(self.trainium)
         months = train.runs / train.runs_per_month
         until = today + timedelta(days=min(months, 120.0) * DAYS_PER_MONTH)
-        near = f" {end.sentence(today)}." if end is not None and today < end.ends <= until else ""
+        near = ""
+        if end is not None and end.ends <= until and (end.ends > today or self.despite_verdict):
+            sentence = end.sentence(today)
+            near = f" {sentence[0].upper()}{sentence[1:]}."
         guides = guides_reason(pair) if pair is not None else ""
         where = "No purchase option has both sides" if pair is None else pair.place
         missing, why_missing = self._missing()

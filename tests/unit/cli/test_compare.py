@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from html import escape
 from pathlib import Path
 from statistics import quantiles
@@ -135,6 +135,27 @@ def test_port_to_unsupported_neuron_sdk_not_recommended(compare_plan):
     assert any("--despite-verdict" in flip for flip in comparison.verdict.flips)
     despite = compare(Path("plan.yaml"), NOW, PriceOptions(despite_verdict=True))
     assert despite.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    assert " Support of PyTorch/XLA training on Neuron ended on 2026-05-20: " in despite.verdict.text
+
+
+@pytest.mark.parametrize("runs_per_month, within", [(1, True), (24, False)])
+def test_end_of_support_within_the_plans_months_is_in_verdict_page_and_json(compare_plan, runs_per_month, within):
+    """24 runs last 24 months or 1 month; the support ends 80 days after the day of the comparison."""
+    types = ["p4d.24xlarge", "trn1.32xlarge"]
+    purchase = {"option": "on-demand", "price_overrides": {"trn1.32xlarge/on-demand": 1}}
+    train = {"port_weeks": 0.5, "runs_per_month": runs_per_month}
+    compare_plan(train, target={"instance_type": types, "region": "us-east-1"}, purchase=purchase)
+    comparison = compare(Path("plan.yaml"), datetime(2026, 3, 1, tzinfo=UTC), PriceOptions())
+    assert isinstance(comparison, Comparison)
+    assert comparison.verdict.choice is not Choice.GPU
+    sentence = "Support of PyTorch/XLA training on Neuron ends on 2026-05-20, in 80 days"
+    for text in (
+        " ".join(" ".join(page(comparison, 80)).split()),
+        document(comparison)["verdict"]["text"],
+        html_page(comparison),
+    ):
+        assert (sentence in text) is within
+        assert "-226 days old" not in text
 
 
 def test_verdict_names_option_and_region_of_launchable_rows(compare_plan):
