@@ -135,6 +135,7 @@ def test_hostile_words_in_a_ledger_are_shown_and_neither_executed_nor_computed(a
         assert held(reader) == 0
 
 
+@pytest.mark.usefixtures("warm_launches")  # some words are good options: their dry run synthesises
 @pytest.mark.parametrize("words", WRITABLE)
 def test_hostile_words_in_a_plan_and_the_paths_are_shown_and_not_executed(alone, words):
     name = f"p{words.replace('/', '-')}.yaml"
