@@ -148,11 +148,10 @@ def dollars(sandbox, cluster):
 @pytest.mark.parametrize(
     "kind",
     [
-        "parallelcluster",
         "hyperpod-eks",
         *(
             pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("hyperpod-slurm", "eks", "pcs", "ec2", "sagemaker-training")
+            for kind in ("parallelcluster", "hyperpod-slurm", "eks", "pcs", "ec2", "sagemaker-training")
         ),
     ],
 )

@@ -125,6 +125,7 @@ def parent(pid):
     return int(Path(f"/proc/{pid}/status").read_text().partition("PPid:")[2].split()[0])
 
 
+@pytest.mark.slow
 def test_manually_requeued_job_resumes(job, slurm_cluster):
     job.in_the_middle_of_a_step()
     slurm_cluster.slurm.run("scontrol", "requeue", job.id)

@@ -57,7 +57,7 @@ sys.exit(int(sys.argv[1]))
 """
 MORE = "it failed more often than run.retries allows; "
 OPERATORS = (Operator.JOB, Operator.PYTORCHJOB, Operator.HYPERPOD_PYTORCHJOB)
-# HyperPod's operator starts pods as the training operator does: at full size alone.
+# HyperPod's operator starts pods as the training operator does: a launch runs it (test_hyperpod_eks_launch.py).
 FEWER = (*OPERATORS[:2], pytest.param(OPERATORS[2], marks=pytest.mark.slow))
 
 
@@ -128,7 +128,7 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
         connection.close()
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", FEWER)
 def test_rendered_job_runs_to_completion(submit_rendered, until, operator):
     jobs, job, log = submit_rendered(operator, TRAINER)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)
