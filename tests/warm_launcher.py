@@ -11,9 +11,9 @@ import sys
 from contextlib import nullcontext
 
 
-def words(warm_app, warm_cli):
-    """The words that start the program, before its arguments."""
-    return [sys.executable, __file__, warm_app.command(), json.dumps(warm_cli.command())]
+def words(app, cli):
+    """The words that start the program, before its arguments; `app` and `cli` are the commands of the two."""
+    return [sys.executable, __file__, app, json.dumps(cli)]
 
 
 def main(app, cli, server=None):

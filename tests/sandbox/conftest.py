@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cdk.toolchain import cdk_command
 from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.environment import machine_environment
@@ -72,7 +73,13 @@ def warm(request):
 @pytest.fixture(scope="session")
 def warm_program(warm_app, warm_cli):
     """The words that start `slipway` as a program whose launches use the persistent processes."""
-    return warm_launcher.words(warm_app, warm_cli)
+    return warm_launcher.words(warm_app.command(), warm_cli.command())
+
+
+@pytest.fixture(scope="session")
+def warm_app_program(warm_app):
+    """The same with a CDK CLI of its own, for a test that kills the launch while the CLI runs."""
+    return warm_launcher.words(warm_app.command(), cdk_command(os.environ))
 
 
 @pytest.fixture(scope="session")

@@ -123,9 +123,12 @@ def test_launcher_killed_after_submission_job_ends_with_undisturbed_result(  # n
         ("stack", "stack slipway-stack-network"),
     ],
 )
-def test_launcher_killed_during_deployment_next_launch_succeeds(name, moment, tmp_path, account, warm_program):
+def test_launcher_killed_during_deployment_next_launch_succeeds(  # noqa: PLR0917  the moment, and what starts it
+    name, moment, tmp_path, account, warm_program, warm_app_program
+):
     laptop = Laptop(tmp_path, name, 1, account, warm_program)
-    laptop.close_at(moment, program=PROGRAM)  # with an app and a CLI of its own, which the kill leaves without a reader
+    # With an app or a CLI of its own, which the kill leaves without a reader.
+    laptop.close_at(moment, program=PROGRAM if name == "synth" else warm_app_program)
     assert read_document(laptop.run("status", name, "--json").stdout)["status"] == "killed"
     again = laptop.run("launch", "plan.yaml", "--sandbox", "--yes", "--json")
     assert again.returncode == 0, again.stderr

@@ -191,8 +191,8 @@ def test_ctrl_c_ends_launch_without_remains(moment, start_launch, tmp_path, warm
         pytest.param("attempt 1 started", marks=pytest.mark.slow),
     ],
 )
-def test_killed_launch_leaves_no_processes_and_whole_files(moment, start_launch, tmp_path):
-    running = start_launch("killed")
+def test_killed_launch_leaves_no_processes_and_whole_files(moment, start_launch, tmp_path, warm_app_program):
+    running = start_launch("killed", program=PROGRAM if moment == "synthesising" else warm_app_program)
     running.wait_for(moment)
     mark = running.mark()
     running.process.kill()

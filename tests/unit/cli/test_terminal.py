@@ -54,7 +54,7 @@ def typed(arguments, *, answer=b"", folder, warm=(), **environment):
 @pytest.fixture
 def warm(warm_app, warm_cli, warm_server):
     """The persistent processes of a command that deploys, as warm_launcher.main takes them."""
-    return (*warm_launcher.words(warm_app, warm_cli)[2:], warm_server.address)
+    return (*warm_launcher.words(warm_app.command(), warm_cli.command())[2:], warm_server.address)
 
 
 @pytest.fixture
