@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,10 +28,7 @@ class Child:
 
     def wait(self, timeout=60):
         """Its exit code, once it has ended."""
-        deadline = time.monotonic() + timeout
-        while self.poll() is None:
-            assert time.monotonic() < deadline, "the agent does not end"
-            time.sleep(0.01)
+        until(lambda: self.poll() is not None, lambda: f"agent {self.pid} does not end", timeout)
         return self.returncode
 
     def send_signal(self, number):

@@ -33,7 +33,7 @@ class Front(ThreadingHTTPServer):
         self.over = threading.Event()
 
     def __enter__(self):
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, *_):
