@@ -7,9 +7,9 @@ import pytest
 
 from tests.attack import commands
 from tests.attack.disks import DISK, mounted
-from tests.sandbox.agent.conftest import bucket, front, node, nursery, sample  # noqa: F401  fixtures
+from tests.sandbox.agent.conftest import bucket, front, node, nursery  # noqa: F401  fixtures
 from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures
-from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
+from tests.sandbox.conftest import endpoint, make_once, sample  # noqa: F401  fixtures
 
 
 @pytest.fixture

@@ -83,25 +83,60 @@ def warm_app_program(warm_app):
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory, worker_id):
-    """The output of an uninterrupted run of the examples' trainer, made once by one worker.
+def make_once(tmp_path_factory, worker_id):
+    """Makes a folder by its name, once for all workers of a run: the first caller fills it."""
+
+    def folder_of(name, fill):
+        base = tmp_path_factory.getbasetemp()
+        folder = (base if worker_id == "master" else base.parent) / name
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                partial = folder.with_suffix(".partial")
+                partial.mkdir(exist_ok=True)
+                fill(partial)
+                partial.rename(folder)
+        return folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
+def undisturbed(make_once):
+    """The output of an uninterrupted run of the examples' trainer.
 
     It runs in the environment of an emulated machine: a setting of the shell for BLAS changes its rounding.
     """
-    alone = worker_id == "master"
-    folder = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
-    with (folder / "undisturbed").open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        output = file.read()
-        if not output:
-            command = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
-            environment = machine_environment(os.environ)
-            output = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, check=True
-            ).stdout
-            file.write(output)
+
+    def train(folder):
+        command = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
+        environment = machine_environment(os.environ)
+        output = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+        (folder / "output").write_text(output)
+
+    output = (make_once("undisturbed", train) / "output").read_text()
     return next(line for line in output.splitlines() if line.startswith("weights sha256"))
+
+
+SAVE = """
+import sys
+import torch
+import torch.distributed.checkpoint as dcp
+
+state = {"weight": torch.arange(4096.0), "bias": torch.ones(16), "step": 7}
+writer = dcp.FileSystemWriter(sys.argv[1], single_file_per_rank=False)
+dcp.save(state, storage_writer=writer, no_dist=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def sample(make_once):
+    """A distributed checkpoint as torch writes it."""
+
+    def save(folder):
+        subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(folder)], check=True, timeout=300)
+
+    return make_once("sample", save)
 
 
 @pytest.fixture

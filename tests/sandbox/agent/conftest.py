@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX, WRITE_MANIFEST
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
 from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures
+from tests.waiting import until
 
 TRAINER = """
 import hashlib, os, signal, sys, time
@@ -132,10 +132,7 @@ class Node:
         return self.events(name, attempt, part)
 
     def wait_until(self, condition):
-        patience = time.monotonic() + 90
-        while not condition():
-            assert time.monotonic() < patience, f"it did not happen within 90 s: {self.events()}"
-            time.sleep(0.02)
+        until(condition, lambda: str(self.events()), 90)
 
     def lose(self, node="node"):
         """What is left of a node that was taken away: nothing, and nothing that runs."""
@@ -212,22 +209,3 @@ def front_store(endpoint, monkeypatch, bucket, store):
     with Front(endpoint) as front:
         monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
         yield front, Store(f"s3://{BUCKET}/{PREFIX}")
-
-
-SAVE = """
-import sys
-import torch
-import torch.distributed.checkpoint as dcp
-
-state = {"weight": torch.arange(4096.0), "bias": torch.ones(16), "step": 7}
-writer = dcp.FileSystemWriter(sys.argv[1], single_file_per_rank=False)
-dcp.save(state, storage_writer=writer, no_dist=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory):
-    """A distributed checkpoint as torch writes it."""
-    folder = tmp_path_factory.mktemp("dcp")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(folder)], check=True, timeout=300)
-    return folder
