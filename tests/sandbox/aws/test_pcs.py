@@ -416,7 +416,7 @@ def create_group(pcs, world, pcs_cluster, template, reports):
     return create
 
 
-@pytest.mark.parametrize("name", ["nodes", "login"])
+@pytest.mark.parametrize("name", ["nodes", pytest.param("login", marks=pytest.mark.slow)])
 def test_instances_that_fail_to_boot_report_it_and_are_replaced_until_their_group_is_set_to_zero(
     pcs, client, create_group, reports, name
 ):
