@@ -20,7 +20,7 @@ def read_document(text: str) -> dict[str, Any]:
     """
     document: dict[str, Any] = json.loads(text)
     kind = document["schema"].removeprefix("slipway.").partition("/")[0]
-    wrong = [f"{error.json_path}: {error.message[:300]}" for error in _validator(kind).iter_errors(_cut(document))]
+    wrong = [f"{error.json_path}: {error.message[:300]}" for error in _validator(kind).iter_errors(_shorten(document))]
     assert not wrong, f"slipway schema {kind}: {wrong}"
     return document
 
@@ -30,10 +30,10 @@ def _validator(kind: str) -> Draft202012Validator:
     return Draft202012Validator(schema_of(kind), format_checker=FormatChecker())
 
 
-def _cut(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """The value with long lists shortened."""
     if isinstance(value, dict):
-        return {key: _cut(item) for key, item in value.items()}
+        return {key: _shorten(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cut(item) for item in (value if len(value) <= 2 * ROWS else value[:ROWS] + value[-ROWS:])]
+        return [_shorten(item) for item in (value if len(value) <= 2 * ROWS else value[:ROWS] + value[-ROWS:])]
     return value

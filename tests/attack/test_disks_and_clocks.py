@@ -40,7 +40,7 @@ SOURCE = [sys.executable, "-B", "-m", "launcher.agent"]
 """Without bytecode: Python would leave a file that is cut short in the source tree, for all later processes."""
 
 
-def limited(bound):
+def limit(bound):
     return ["prlimit", f"--fsize={bound}", *SOURCE]
 
 
@@ -52,7 +52,7 @@ def test_full_disk_on_random_attempts_keeps_every_stored_checkpoint(node, bucket
     assert node.run() == 0
     stored, lost = checkpoints.whole(), False
     for attempt in range(2, rounds + 2):
-        node.program = limited(rng.choice(BOUNDS[1:] if lost else BOUNDS))  # a new folder needs its record
+        node.program = limit(rng.choice(BOUNDS[1:] if lost else BOUNDS))  # a new folder needs its record
         node.job(max(stored) + 2, 0.05, SIZE, keep=2, final_upload_s=5.0)
         codes[code := node.run(attempt)] += 1
         before, stored = stored, checkpoints.whole()

@@ -40,7 +40,7 @@ READERS = {
 ALLOWED = (ValueError, AgentError, SlipwayError)
 
 
-def nested(chance, text):
+def nest(chance, text):
     """A text deep within lists, mappings, or aliases of aliases; closed or cut."""
     kind, levels = chance.randrange(4), chance.choice((90, 99, 101, 300, 3000, 100_000))
     if kind == 0:
@@ -62,7 +62,7 @@ def test_random_document_is_read_or_refused_in_bounded_memory(seed, rounds):
             read, document = READERS[name]
             text = text_of(chance, changed(chance, document, chance.randint(0, 3))).decode(errors="replace")
             if chance.random() < 0.4:
-                text = nested(chance, text)
+                text = nest(chance, text)
             try:
                 value = read(text)
             except ALLOWED as refusal:

@@ -38,12 +38,12 @@ EC2 = offer(
 SAGEMAKER = offer(ml_product(f"ml.{P5}", REGION, "Cluster", "66.5", f"USE2-Cluster:ml.{P5}"))
 
 
-def of_ec2(path):
+def ec2_case(path):
     offers = public_files.products(path, "EC2", lambda _: True)
     return price_list.ec2_answer(offers, {P5, "p4d.24xlarge"}, {REGION}, NOW, reserved=True)
 
 
-def of_sagemaker(path):
+def sagemaker_file(path):
     names, regions = {f"ml.{P5}"}, {REGION}
     offers = public_files.products(path, "SageMaker", lambda stated: price_list.is_managed(stated, names, regions))
     return price_list.sagemaker_answer(offers, NOW)
@@ -57,7 +57,7 @@ def _answer(read, path, _):
     return read(path)
 
 
-FEEDS = ((of_ec2, EC2), (of_sagemaker, SAGEMAKER), (of_advisor, json.loads(advisor_file({REGION: {P5: (60, 1)}}))))
+FEEDS = ((ec2_case, EC2), (sagemaker_file, SAGEMAKER), (of_advisor, json.loads(advisor_file({REGION: {P5: (60, 1)}}))))
 
 
 @pytest.mark.parametrize("rounds", [200, pytest.param(10_000, marks=pytest.mark.slow)])

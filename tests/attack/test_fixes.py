@@ -48,7 +48,7 @@ def findings(text):
     return ()
 
 
-def written(line, value):
+def write(line, value):
     name = "" if line.startswith("name") else "name: x\n"
     return f"slipway: 1\n{name}{line.format(value)}\n"
 
@@ -61,11 +61,11 @@ def digits(text):
 def held_out(line, value):
     """How many fixes were tried, for one wrong value."""
     tried = 0
-    for finding in findings(written(line, value)):
+    for finding in findings(write(line, value)):
         assert len(finding.message) < 400
         match = FIX.fullmatch(finding.hint)
         if match is not None:
-            after = findings(written(line, match[1]))
+            after = findings(write(line, match[1]))
             assert finding.path not in {one.path for one in after if one.code == finding.code}, (line, value, match[1])
             kept = digits(match[1]) in {"", digits(value)}
             assert kept or "," in value, (line, value, match[1])  # a comma ends a value there

@@ -47,7 +47,7 @@ def odd(rng):
     return rng.choice(ODD)
 
 
-def damaged(value, rng):
+def damage(value, rng):
     """A JSON document with one of its values replaced, removed or doubled."""
     value = json.loads(json.dumps(value))
     at = value
@@ -89,7 +89,7 @@ def cut_up(data, rng):
 
 def text_of(good, rng, *, whole):
     """A damaged document: with another value in it, or with other bytes."""
-    return json.dumps(damaged(good, rng)) if whole else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
+    return json.dumps(damage(good, rng)) if whole else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def rng(seed):
 
 
 @pytest.fixture(autouse=True)
-def bounded():
+def bounded_copy():
     with memory.at_most(KIB_AT_MOST):
         yield
 
@@ -133,9 +133,7 @@ def manifest():
 def test_damaged_manifest_is_refused_or_restored_inside_the_folder(rng, rounds, tmp_path):
     good, taken = json.loads(manifest().to_json()), 0
     for number in range(rounds):
-        text = (
-            json.dumps(damaged(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
-        )
+        text = json.dumps(damage(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
         try:
             parsed = parse(text)
         except ManifestError:
@@ -170,9 +168,7 @@ def test_damaged_dcp_metadata_is_refused_or_gives_shards(rng, rounds):
 def test_damaged_claim_gives_an_owner_or_none(rng, rounds):
     good = json.loads(Owner(run="r", attempt=1, node="n", token="t").to_json())
     for number in range(rounds):
-        text = (
-            json.dumps(damaged(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
-        )
+        text = json.dumps(damage(good, rng)) if number % 2 else cut_up(json.dumps(good).encode(), rng).decode("latin-1")
         owner = parse_owner(text)
         assert owner is None or isinstance(owner.attempt, int)
 
@@ -182,7 +178,7 @@ def test_damaged_metrics_give_bounded_values(rng, rounds):
     good = {"step": 3, "loss": 2.5, "tokens": 10, "checkpoint_seconds": 1.0}
     good |= {"parallel": {"data": 8, "tensor": 2}, "software": {"torch": "2.9.0", "python": "3.12"}}
     for number in range(rounds):
-        line = json.dumps(damaged(good, rng)).encode() if number % 2 else cut_up(json.dumps(good).encode(), rng)
+        line = json.dumps(damage(good, rng)).encode() if number % 2 else cut_up(json.dumps(good).encode(), rng)
         figures, _ = figures_in(line)
         json.dumps(figures, allow_nan=False)
         assert all(abs(float(value)) < 1e30 for value in figures.values())

@@ -78,7 +78,7 @@ def with_words(rng, document, words):
     return changed
 
 
-def held(arguments):
+def hold(arguments):
     """Run a command; nothing of what it prints is obeyed, and it does not break. Its exit code."""
     code, out, err = run(*arguments)
     assert code in {0, 1, 2, 3, 4, 5, 6, 7}
@@ -114,8 +114,8 @@ def test_hostile_words_in_the_files_of_a_run_are_shown_and_not_executed(alone, s
             lines = document if isinstance(document, list) else [document]
             (folder / name).write_text("\n".join(map(json.dumps, lines)) + "\n")
         for reader in READERS:
-            held(reader)
-        held((*rng.choice(READERS[:5]), "--json"))
+            hold(reader)
+        hold((*rng.choice(READERS[:5]), "--json"))
 
 
 @pytest.mark.parametrize("words", WRITABLE)
@@ -132,7 +132,7 @@ def test_hostile_words_in_a_ledger_are_shown_and_neither_executed_nor_computed(a
     (row,) = json.loads(out)["runs"]
     assert (code, row["tags"]["team"]) == (0, words)
     for reader in (("ledger",), ("ledger", "--csv"), ("ledger", "--focus"), ("ledger", "--json")):
-        assert held(reader) == 0
+        assert hold(reader) == 0
 
 
 @pytest.mark.usefixtures("warm_launches")  # some words are good options: their dry run synthesises
@@ -160,10 +160,10 @@ def test_hostile_words_in_a_plan_and_the_paths_are_shown_and_not_executed(alone,
     for command in ("plan", "quote", "render", "doctor", "launch"):
         more = ["--dry-run", "--yes"] if command == "launch" else ["-o", "r"] if command == "render" else []
         for path in (name, "b.yaml"):
-            held((command, path, *more))
-    held(("diff", "b.yaml", name))
-    held(("portfolio", "b.yaml", name))
-    held(("config", "show", name))
+            hold((command, path, *more))
+    hold(("diff", "b.yaml", name))
+    hold(("portfolio", "b.yaml", name))
+    hold(("config", "show", name))
 
 
 @pytest.mark.parametrize("words", WRITABLE)
@@ -186,7 +186,7 @@ def test_hostile_answers_of_a_cluster_are_shown_and_not_executed(alone, run_fold
             lines = body if isinstance(body, list) else [body]
             (folder / name).write_text("\n".join(map(json.dumps, lines)) + "\n")
     for reader in (("status", "tiny-gpt"), ("nodes", "tiny-gpt"), ("cancel", "tiny-gpt", "--yes")):
-        held(reader)
+        hold(reader)
 
 
 def test_hostile_names_in_a_bucket_are_shown_and_not_executed(alone, bucket, endpoint, monkeypatch):
@@ -212,9 +212,9 @@ def test_hostile_names_in_a_bucket_are_shown_and_not_executed(alone, bucket, end
             bucket.write(f"step-{number + 100}{words}/data", b"x")
     uri = f"s3://{BUCKET}/{PREFIX}"
     for command in ("list", "verify"):
-        held(("checkpoints", command, uri))
-        held(("checkpoints", command, uri, "--json"))
-    held(("checkpoints", "prune", uri, "--yes"))
-    held(("checkpoints", "restore", uri, "--to", "here"))
+        hold(("checkpoints", command, uri))
+        hold(("checkpoints", command, uri, "--json"))
+    hold(("checkpoints", "prune", uri, "--yes"))
+    hold(("checkpoints", "restore", uri, "--to", "here"))
     for key in bucket.all_keys():  # one by one: many at once are named in XML, which holds no control characters
         bucket.client.delete_object(Bucket=BUCKET, Key=PREFIX + key)

@@ -131,7 +131,7 @@ def failed_for_space(node, attempt):
     return bool(node.events("command-ended", attempt)) and any(node.place.rglob("junk"))
 
 
-def killed(node, agent, front, attempt, *, filled):
+def kill(node, agent, front, attempt, *, filled):
     """Kill an agent; return what was under way."""
     phases = front.phases() & IN_FLIGHT
     agent.kill()
@@ -201,7 +201,7 @@ def test_agent_killed_at_random_loses_no_complete_checkpoint_and_restores_no_tor
                 done += check_end(node, checkpoints, attempt, code=agent.wait(timeout=90), lines=lines)
             else:
                 time.sleep(rng.uniform(0.0, 0.7) if attempt % 2 else 0.0)  # every other kill as soon as a transfer runs
-                moments[killed(node, agent, front, attempt, filled=filled)] += 1
+                moments[kill(node, agent, front, attempt, filled=filled)] += 1
             node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
             (node.place / "junk").unlink(missing_ok=True)
 

@@ -43,7 +43,7 @@ SHOWN = 20
 """The most characters of a file that a message shows."""
 
 
-def limited():
+def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
@@ -65,7 +65,7 @@ def run(folder, words):
         check=False,
         stdin=subprocess.DEVNULL,
         timeout=SECONDS,
-        preexec_fn=limited,
+        preexec_fn=limit,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -91,7 +91,7 @@ def stranger(sandbox, service):
     return client(sandbox, service, aws_access_key_id="SANDBOX", aws_secret_access_key="sandbox", config=ONE_TRY)
 
 
-def refused(call):
+def refusal(call):
     """The code with which a call is refused."""
     try:
         call()
@@ -121,10 +121,10 @@ def test_other_user_can_read_and_write_no_sandbox_resource(lasting_sandbox):
     def attempt():
         s3, sts = stranger(lasting_sandbox, "s3"), stranger(lasting_sandbox, "sts")
         results = {
-            "list": refused(s3.list_buckets),
-            "put": refused(lambda: s3.put_object(Bucket="store", Key="k", Body=b"theirs")),
-            "role": refused(lambda: sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="abc")),
-            "stack": refused(
+            "list": refusal(s3.list_buckets),
+            "put": refusal(lambda: s3.put_object(Bucket="store", Key="k", Body=b"theirs")),
+            "role": refusal(lambda: sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="abc")),
+            "stack": refusal(
                 lambda: stranger(lasting_sandbox, "cloudformation").create_stack(
                     StackName="theirs", TemplateBody=json.dumps({"Resources": {"C": {"Type": "AWS::EKS::Cluster"}}})
                 )
@@ -219,11 +219,11 @@ def test_credentials_of_the_emulated_iam_and_sts_are_accepted(lasting_sandbox):
         keys = {"aws_access_key_id": session["AccessKeyId"], "aws_secret_access_key": session["SecretAccessKey"]}
         opened = client(lasting_sandbox, "s3", **keys, aws_session_token=session["SessionToken"])
         assert [bucket["Name"] for bucket in opened.list_buckets()["Buckets"]] == ["store"]
-        assert refused(client(lasting_sandbox, "s3", **keys, config=ONE_TRY).list_buckets) == "InvalidToken"
+        assert refusal(client(lasting_sandbox, "s3", **keys, config=ONE_TRY).list_buckets) == "InvalidToken"
     keys = {"aws_access_key_id": lasting["AccessKeyId"], "aws_secret_access_key": lasting["SecretAccessKey"]}
     assert client(lasting_sandbox, "sts", **keys).get_caller_identity()["Arn"].endswith(":user/ada")
     iam.update_access_key(UserName="ada", AccessKeyId=lasting["AccessKeyId"], Status="Inactive")
-    assert refused(client(lasting_sandbox, "sts", **keys, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
+    assert refusal(client(lasting_sandbox, "sts", **keys, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
 
 
 def test_node_metadata_credentials_are_accepted(lasting_sandbox, monkeypatch):

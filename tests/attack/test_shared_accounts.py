@@ -42,7 +42,7 @@ def account(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def followed(account, tmp_path, monkeypatch):
+def follow(account, tmp_path, monkeypatch):
     """A running job on a cluster, and what a launch follows it with; the messages of the launch."""
     cloudformation = client(account, "cloudformation")
     body = json.dumps(TEMPLATE)
@@ -76,8 +76,8 @@ def followed(account, tmp_path, monkeypatch):
     return watch, messages
 
 
-def test_followed_job_ends_with_exit_6_when_another_terminal_removes_the_cluster(account, followed):
-    watch, messages = followed
+def test_followed_job_ends_with_exit_6_when_another_terminal_removes_the_cluster(account, follow):
+    watch, messages = follow
     code, out, err = commands.run("down", "demo", "--yes", "--region", REGION, "--sandbox")
     assert code == 0, out + err
     with pytest.raises(ClusterRemovedError) as raised:
@@ -86,8 +86,8 @@ def test_followed_job_ends_with_exit_6_when_another_terminal_removes_the_cluster
     assert not [line for line in messages if "continues" in line]
 
 
-def test_followed_job_ends_with_exit_6_when_another_terminal_stops_the_sandbox(followed):
-    watch, messages = followed
+def test_followed_job_ends_with_exit_6_when_another_terminal_stops_the_sandbox(follow):
+    watch, messages = follow
     code, out, err = commands.run("sandbox", "stop", "--yes")
     assert code == 0, out + err
     with pytest.raises(ClusterRemovedError, match="the sandbox of cluster demo has ended: job") as raised:

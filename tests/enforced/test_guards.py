@@ -125,7 +125,7 @@ def users(enforced, documents):
 
 
 @pytest.fixture
-def simulated(enforced, users):
+def simulate(enforced, users):
     """Whether IAM's simulation allows a guard an action."""
 
     def ask(example, action, arn, name=None):
@@ -207,14 +207,14 @@ def test_simulated_calls_use_resources_possible_for_the_action(example, action, 
 
 
 @pytest.mark.parametrize("example,action,arn", DOES)
-def test_guard_calls_are_allowed_by_the_simulation(simulated, example, action, arn):
-    assert simulated(example, action, arn)
+def test_guard_calls_are_allowed_by_the_simulation(simulate, example, action, arn):
+    assert simulate(example, action, arn)
 
 
 @pytest.mark.parametrize("call", DOES_TO_ITS_OWN)
-def test_hyperpod_stop_is_allowed_for_the_tag_of_the_plan_only(enforced, simulated, documents, call):
+def test_hyperpod_stop_is_allowed_for_the_tag_of_the_plan_only(enforced, simulate, documents, call):
     example, action, arn = call
-    assert not simulated(example, action, arn), "without the tag nothing is allowed"
+    assert not simulate(example, action, arn), "without the tag nothing is allowed"
     name = f"{example}-{action.partition(':')[2]}"
     bare = documents(example)
     for document in bare.values():
@@ -222,9 +222,9 @@ def test_hyperpod_stop_is_allowed_for_the_tag_of_the_plan_only(enforced, simulat
             if TAGGED in statement.get("Condition", {}).get("StringEquals", {}):
                 del statement["Condition"]
     enforced.user(name, bare)
-    assert simulated(example, action, arn, name)
+    assert simulate(example, action, arn, name)
 
 
 @pytest.mark.parametrize("example,action,arn", MAY_NOT)
-def test_unrelated_guard_calls_are_forbidden_by_the_simulation(simulated, example, action, arn):
-    assert not simulated(example, action, arn)
+def test_unrelated_guard_calls_are_forbidden_by_the_simulation(simulate, example, action, arn):
+    assert not simulate(example, action, arn)

@@ -23,7 +23,7 @@ SMALL = ["--steps", str(STEPS), "--batch", "4", "--context", "16", "--log-every"
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(start_trainer):
+def run_uninterrupted(start_trainer):
     """The losses and the weights' hash of a run that nothing disturbs and that saves nothing."""
     run = start_trainer(*COMMAND, **TORCHRUN)
     assert code_of(run.alone(*SMALL)) == 0, run.output()
@@ -36,7 +36,7 @@ def uninterrupted(start_trainer):
 
 @pytest.mark.slow
 def test_fsdp_run_after_notice_and_resume_equals_the_uninterrupted_run(
-    start_trainer, s3_server, s3torchconnector, uninterrupted
+    start_trainer, s3_server, s3torchconnector, run_uninterrupted
 ):
     """The agent in mode dcp, s3torchconnector, torchrun; a notice in the middle reaches both ranks."""
     environment, keys = s3_server
@@ -50,14 +50,14 @@ def test_fsdp_run_after_notice_and_resume_equals_the_uninterrupted_run(
     assert {f"step-{reached}/.metadata", f"step-{reached}/__0_0.distcp", f"step-{reached}/__1_0.distcp"} <= set(keys())
     assert code_of(run.supervised(*SMALL, mode="dcp")) == 0, run.output()
     assert f"resumed from step {reached} (s3://checkpoints/run/step-{reached})" in run.output()
-    assert (run.losses(), run.weights()) == uninterrupted
+    assert (run.losses(), run.weights()) == run_uninterrupted
     assert [event["step"] for event in run.events("checkpoint-uploaded")][-1] == STEPS
     lines = map(json.loads, run.metrics_file.read_text().splitlines())
     assert any("checkpoint_seconds" in line and "checkpoint_step" not in line for line in lines)  # the trainer's own
 
 
 @pytest.mark.slow
-def test_fsdp_run_resumed_from_an_older_checkpoint_equals_the_uninterrupted_run(start_trainer, uninterrupted):
+def test_fsdp_run_resumed_from_an_older_checkpoint_equals_the_uninterrupted_run(start_trainer, run_uninterrupted):
     """Without the agent, in a folder: what was written while training went on is that step's state and no later one."""
     run = start_trainer(*COMMAND, **TORCHRUN)
     folder = run.folder / "checkpoints"
@@ -66,7 +66,7 @@ def test_fsdp_run_resumed_from_an_older_checkpoint_equals_the_uninterrupted_run(
     run.kill()
     assert (folder / "step-8" / ".metadata").is_file()
     assert code_of(run.alone(*SMALL, "--resume", str(folder / "step-8"))) == 0, run.output()
-    assert (run.losses(), run.weights()) == uninterrupted
+    assert (run.losses(), run.weights()) == run_uninterrupted
 
 
 def test_fsdp_data_order_does_not_depend_on_the_number_of_ranks():
@@ -104,7 +104,7 @@ def load_module(path: Path):
 @pytest.mark.slow
 @pytest.mark.slurm
 @pytest.mark.server
-def test_fsdp_job_on_two_slurm_nodes_resumes_after_a_spot_interruption(tmp_path, s3torchconnector, uninterrupted):
+def test_fsdp_job_on_two_slurm_nodes_resumes_after_a_spot_interruption(tmp_path, s3torchconnector, run_uninterrupted):
     """The example's own plan, smaller: the batch script tells torchrun where to meet, before and after the requeue."""
     plan = yaml.safe_load((TRAINER.parent / "plan.yaml").read_text())
     plan["run"] |= {
@@ -121,7 +121,7 @@ def test_fsdp_job_on_two_slurm_nodes_resumes_after_a_spot_interruption(tmp_path,
     attempts = json.loads((folder / "report.json").read_text())["attempts"]
     assert [attempt["ended_by"] for attempt in attempts] == ["spot-interruption", "completed"]
     assert 0 < attempts[1]["resumed_from_step"] == attempts[0]["last_step"] < STEPS
-    assert uninterrupted[1] in (folder / "logs" / "attempt-2.log").read_text()
+    assert run_uninterrupted[1] in (folder / "logs" / "attempt-2.log").read_text()
 
 
 @pytest.mark.slow

@@ -63,10 +63,10 @@ def differences(templates, shown, quote):
         shown: the cluster configuration in the preview.
         quote: the quote's JSON.
     """
-    quoted = of_quote(quote)
+    quoted = check_quote(quote)
     differing = set()
     for configuration in (shown, cluster_of(templates)):
-        quantities = deployed(templates, configuration, quote)
+        quantities = deploy(templates, configuration, quote)
         differing |= {
             name for name in quantities.keys() | quoted.keys() if not same(quantities.get(name, 0), quoted.get(name, 0))
         }
@@ -76,14 +76,14 @@ def differences(templates, shown, quote):
 # ------------------------------------------------------------------------------------------------- what is deployed
 
 
-def deployed(templates, configuration, quote):
+def deploy(templates, configuration, quote):
     """The billed quantities of templates and a cluster configuration."""
     stands_h, runs_h = hours_up(quote)
     return {
-        **of_machines(configuration, quote, stands_h, runs_h),
-        **of_storage(templates, configuration, quote, stands_h),
-        **of_network(templates, configuration, stands_h, runs_h),
-        **of_watch(templates, configuration, stands_h, runs_h),
+        **check_machines(configuration, quote, stands_h, runs_h),
+        **check_storage(templates, configuration, quote, stands_h),
+        **check_network(templates, configuration, stands_h, runs_h),
+        **check_monitoring(templates, configuration, stands_h, runs_h),
     }
 
 
@@ -107,7 +107,7 @@ def main_queue(configuration):
     return queue, resource
 
 
-def of_machines(configuration, quote, stands_h, runs_h):
+def check_machines(configuration, quote, stands_h, runs_h):
     """Instances by type and hours, and their root volumes."""
     queue, resource = main_queue(configuration)
     head, pools = configuration["HeadNode"], configuration.get("LoginNodes", {}).get("Pools", [])
@@ -136,7 +136,7 @@ def of_machines(configuration, quote, stands_h, runs_h):
     }
 
 
-def of_storage(templates, configuration, quote, stands_h):
+def check_storage(templates, configuration, quote, stands_h):
     """File systems, and the retention times of the store."""
     systems = [
         [system["FsxLustreSettings"]["StorageCapacity"], system["FsxLustreSettings"]["PerUnitStorageThroughput"]]
@@ -146,7 +146,7 @@ def of_storage(templates, configuration, quote, stands_h):
     storage = {
         "file systems": systems,
         "file system GB-months": sum(gib for gib, _ in systems) * stands_h / MONTH_H,
-        "file system price": [listed(f"fsx.lustre-persistent-{speed}", quote["region"]) for _, speed in systems],
+        "file system price": [list_names(f"fsx.lustre-persistent-{speed}", quote["region"]) for _, speed in systems],
     }
     rules = [
         (bool(rule.get("TagFilters")), rule["ExpirationInDays"])
@@ -189,7 +189,7 @@ def interval_s(quote):
     return hours * 3600 * max(2.0, size * 2**30 / 64e6) / 1000 / uploads if uploads else None
 
 
-def of_network(templates, configuration, stands_h, runs_h):
+def check_network(templates, configuration, stands_h, runs_h):
     """NAT gateways and instances, public addresses, endpoints, DNS zones, load balancers."""
     queue, resource = main_queue(configuration)
     nodes_h = resource["MaxCount"] * runs_h * queue["Networking"]["AssignPublicIp"]
@@ -214,7 +214,7 @@ def of_network(templates, configuration, stands_h, runs_h):
     }
 
 
-def of_watch(templates, configuration, stands_h, runs_h):
+def check_monitoring(templates, configuration, stands_h, runs_h):
     """Alarms, metrics and other monitoring of the cluster."""
     queue, resource = main_queue(configuration)
     (function,) = resources(templates, "AWS::Lambda::Function")
@@ -254,12 +254,12 @@ def of_watch(templates, configuration, stands_h, runs_h):
 
 def function_price(calls, memory_mb, seconds=3, messages=1):
     """Dollars per month of a function, to the hundredth of a cent; the regions of the examples have the same price."""
-    of_calls = calls * MONTH_H / 1e6 * listed("lambda.requests", "us-east-1")
-    of_time = calls * MONTH_H * seconds * memory_mb / 1024 * listed("lambda.duration-x86", "us-east-1")
-    return round(of_calls + of_time + messages * MONTH_H / 1e6 * listed("sns.requests", "us-east-1"), 4)
+    of_calls = calls * MONTH_H / 1e6 * list_names("lambda.requests", "us-east-1")
+    of_time = calls * MONTH_H * seconds * memory_mb / 1024 * list_names("lambda.duration-x86", "us-east-1")
+    return round(of_calls + of_time + messages * MONTH_H / 1e6 * list_names("sns.requests", "us-east-1"), 4)
 
 
-def listed(item, region):
+def list_names(item, region):
     """A price from the price file."""
     with PRICES.open(encoding="utf-8", newline="") as file:
         rows = {row["region"]: row["usd"] for row in csv.DictReader(file) if row["item"] == item}
@@ -274,7 +274,7 @@ def quantity(quote, name):
     return sum(component["quantity"] for component in quote["components"] if component["name"] == name)
 
 
-def of_quote(quote):
+def check_quote(quote):
     """The same quantities from the quote, including unknown lines."""
     quoted = {"node-hours": 0, "file systems": [], "file system price": [], "login node": []}
     for line in quote["components"]:

@@ -110,15 +110,15 @@ def _effect(documents, action, arn, context):
         statement
         for document in documents
         for statement in listed(document["Statement"])
-        if _named(statement, "Action", action.lower(), str.lower)
-        and _named(statement, "Resource", arn, str)
+        if _names_in(statement, "Action", action.lower(), str.lower)
+        and _names_in(statement, "Resource", arn, str)
         and _holds(statement.get("Condition", {}), context)
     ]
     effects = {statement.get("Effect", "Allow") for statement in fitting}
     return effects == {"Allow"}
 
 
-def _named(statement, key, value, spelled):
+def _names_in(statement, key, value, spelled):
     if f"Not{key}" in statement:
         return not any(fnmatchcase(value, spelled(pattern)) for pattern in listed(statement[f"Not{key}"]))
     return any(fnmatchcase(value, spelled(pattern)) for pattern in listed(statement[key]))
@@ -130,13 +130,13 @@ def _holds(conditions, context):
     Without the key a negated operator, ForAllValues and IfExists hold; every other operator fails.
     """
     return all(
-        _operator_holds(operator, [str(value) for value in listed(expected)], _given(key, context))
+        _operator_holds(operator, [str(value) for value in listed(expected)], _given_names(key, context))
         for operator, keys in conditions.items()
         for key, expected in keys.items()
     )
 
 
-def _given(key, context):
+def _given_names(key, context):
     value = context.get(key.partition(":")[2].replace(":", "_"))
     return None if value is None else [str(one) for one in listed(value)]
 

@@ -101,7 +101,7 @@ user guide, "Using roles for Amazon EKS clusters"), and of log deliveries (Cloud
 CloudWatch Logs", V2 permissions)."""
 
 
-def _caused(kind, properties, name):
+def _calls_caused_by(kind, properties, name):
     for action, form in CAUSED.get(kind, ()):
         source = _text(properties.get("DeliverySourceName", ""))
         arn = "*" if form == "*" else _arn(form.replace("{source}", source), name)
@@ -122,11 +122,11 @@ def made(assembly):
                 calls.append(("iam:CreatePolicy", _policy_arn(stack, logical_id, properties), {}))
             elif kind in PLAIN:
                 action, form, key = PLAIN[kind]
-                calls.append((action, _arn(form, _named(properties, key) or f"{stack}-{logical_id}-x"), {}))
-            calls += _caused(
+                calls.append((action, _arn(form, _names_in(properties, key) or f"{stack}-{logical_id}-x"), {}))
+            calls += _calls_caused_by(
                 kind,
                 properties,
-                _named(properties, "LogGroupName" if kind == "AWS::Logs::LogGroup" else "Name")
+                _names_in(properties, "LogGroupName" if kind == "AWS::Logs::LogGroup" else "Name")
                 or f"{stack}-{logical_id}-x",
             )
     return calls
@@ -158,7 +158,7 @@ def _role(template, stack, logical_id, properties):
     """The requests for the creation of a role."""
     trust = properties["AssumeRolePolicyDocument"]["Statement"]
     services = [statement["Principal"]["Service"] for statement in trust if "Service" in statement["Principal"]]
-    attached = [_attached(template, stack, arn) for arn in properties.get("ManagedPolicyArns", ())]
+    attached = [_attach(template, stack, arn) for arn in properties.get("ManagedPolicyArns", ())]
     path = properties.get("Path", "/")
     name = properties.get("RoleName") or f"{stack}-{logical_id}-x"
     return _role_of(f"arn:aws:iam::{ACCOUNT}:role{path}{name}", services, attached)
@@ -170,7 +170,7 @@ def _role_of(arn, services, attached):
     return calls + [("iam:PassRole", arn, {"PassedToService": service}) for service in services]
 
 
-def _attached(template, stack, value):
+def _attach(template, stack, value):
     """The ARN of a policy that is attached to a role."""
     if isinstance(value, dict) and "Ref" in value:
         return _policy_arn(stack, value["Ref"], template["Resources"][value["Ref"]]["Properties"])
@@ -181,7 +181,7 @@ def _policy_arn(stack, logical_id, properties):
     return f"arn:aws:iam::{ACCOUNT}:policy{properties.get('Path', '/')}{stack}-{logical_id}-x"
 
 
-def _named(properties, key):
+def _names_in(properties, key):
     """The name at a path of a template's properties; None without a name."""
     if key is None:
         return None

@@ -16,7 +16,7 @@ WIDTH = 110
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def of_schema(schema):
+def schema_problem(schema):
     """The schema of a mapping with its keys."""
     keys = {field.data_key or name: field for name, field in schema.fields.items()}
     required = sorted(key for key, field in keys.items() if field.required)
@@ -24,15 +24,15 @@ def of_schema(schema):
         "type": "object",
         "additionalProperties": False,
         **({"required": required} if required else {}),
-        "properties": {key: of_field(field) for key, field in sorted(keys.items())},
+        "properties": {key: field_problem(field) for key, field in sorted(keys.items())},
     }
 
 
-def of_field(field):
+def field_problem(field):
     """The schema of one value."""
     kind = type(field).__name__
     if kind == "OneOrManyCustomActionField":
-        script = of_schema(field.schema)
+        script = schema_problem(field.schema)
         sequence = {"type": "array", "items": script}
         either = [{"required": ["Script"]}, {"required": ["Sequence"]}]
         return {
@@ -42,18 +42,18 @@ def of_field(field):
             "properties": {**script["properties"], "Sequence": sequence},
         }
     if kind == "Nested":
-        inner = of_schema(field.schema)
+        inner = schema_problem(field.schema)
         schema = {"type": "array", "items": inner} if field.many else inner
     elif kind == "List":
-        schema = {"type": "array", "items": of_field(field.inner)}
+        schema = {"type": "array", "items": field_problem(field.inner)}
     else:
         schema = {"type": TYPES[kind]} if kind in TYPES else {}
     for validator in field.validators:
-        schema.update(of_validator(validator, schema.get("type")))
+        schema.update(validator_problem(validator, schema.get("type")))
     return schema
 
 
-def of_validator(validator, kind):
+def validator_problem(validator, kind):
     """The constraint of marshmallow's own validators; empty for a function of the package."""
     name = type(validator).__name__
     if name == "OneOf":
@@ -85,7 +85,7 @@ def main():
     from pcluster.schemas.cluster_schema import ClusterSchema
 
     version = importlib.metadata.version("aws-parallelcluster")
-    schema = of_schema(ClusterSchema(cluster_name="any"))
+    schema = schema_problem(ClusterSchema(cluster_name="any"))
     title = f"aws-parallelcluster {version}, pcluster/schemas/cluster_schema.py"
     whole = {"$schema": DIALECT, "title": title, **schema}
     sys.stdout.write(lines(whole) + "\n")

@@ -174,7 +174,7 @@ class Play:
         return reserved
 
 
-def loaded(configuration, then):
+def load_requests(configuration, then):
     """`then` of the configuration as ParallelCluster's own object, in a played AWS."""
     from moto import mock_aws
     from pcluster.aws.aws_api import AWSApi
@@ -208,7 +208,7 @@ def full(configuration):
         results = cluster.validate()
         return [f"{r.level.name} {r.validator_type}: {r.message}" for r in results if r.level.name != "INFO"]
 
-    return loaded(configuration, judge)
+    return load_requests(configuration, judge)
 
 
 def interfaces(configuration):
@@ -230,7 +230,7 @@ def interfaces(configuration):
                 layouts.append({"type": resource.instance_types[0], "interfaces": kinds, "public": any(public)})
         return layouts
 
-    return loaded(configuration, lay_out)
+    return load_requests(configuration, lay_out)
 
 
 def templates(configuration):
@@ -244,7 +244,7 @@ def templates(configuration):
         template, assets = CDKTemplateBuilder().build_cluster_template(cluster, bucket, "slipway", "/aws/slipway")
         return [template, *(asset["content"] for asset in assets)]
 
-    return loaded(configuration, build)
+    return load_requests(configuration, build)
 
 
 def stop(path):

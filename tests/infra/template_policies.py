@@ -51,12 +51,12 @@ def policy_complaints(template):
         for statement in document["Statement"]:
             arns = [text(value, template) for value in listed(statement.get("Resource", []))]
             for action in listed(statement["Action"]):
-                if arns and arns != ["*"] and not placed(action, arns):
+                if arns and arns != ["*"] and not place(action, arns):
                     complaints.append((key, f"not on {', '.join(arns)}", action))
     return complaints
 
 
-def placed(action, arns):
+def place(action, arns):
     """Whether any of a statement's resources fits the action or, for a pattern, any action of the service."""
     service, _, name = action.partition(":")
     if "*" in name:

@@ -70,7 +70,7 @@ def drop(kind):
     return change
 
 
-def built(change):
+def build(change):
     """A change of what ParallelCluster is given."""
     return lambda templates, shown, quote: change(cluster_of(templates))
 
@@ -129,7 +129,7 @@ def expiry(tagged):
     return change
 
 
-def unreported(configuration):
+def without_report(configuration):
     arguments = queue(configuration)["CustomActions"]["OnNodeConfigured"]["Args"]
     queue(configuration)["CustomActions"]["OnNodeConfigured"]["Args"] = [
         argument for argument in arguments if "--metrics=" not in str(argument)
@@ -150,11 +150,11 @@ def schedule(templates, shown, quote):
     rule["ScheduleExpression"] = "rate(1 minutes)"
 
 
-def unlistened(templates, shown, quote):
+def without_listener(templates, shown, quote):
     del stack(templates, "AWS::Lambda::Function")["Environment"]["Variables"]["FOLDER_URI"]
 
 
-def unrated(templates, shown, quote):
+def without_rate(templates, shown, quote):
     del stack(templates, "AWS::Lambda::Function")["Environment"]["Variables"]["USD_PER_NODE_HOUR"]
 
 
@@ -173,10 +173,10 @@ CHANGES = {
         "NetworkInterfaces"
     ][0].update(AssociatePublicIpAddress=False),
     ("NAT addresses", 1, "p5-spot"): add("AWS::EC2::EIP"),
-    ("public addresses", 1, "g6e-lora"): built(
+    ("public addresses", 1, "g6e-lora"): build(
         lambda configuration: configuration["HeadNode"]["Networking"].pop("ElasticIp")
     ),
-    ("public addresses", 2, "g6e-lora"): built(
+    ("public addresses", 2, "g6e-lora"): build(
         lambda configuration: configuration["Scheduling"]["SlurmQueues"][0]["Networking"].update(AssignPublicIp=False)
     ),
     ("NAT gateways", 3, "g6e-lora"): add("AWS::EC2::NatGateway"),
@@ -184,61 +184,61 @@ CHANGES = {
     ("interface endpoints", 2, "shared-network"): drop("AWS::EC2::VPCEndpoint"),
     ("alarms", 1, "shared-network"): add("AWS::CloudWatch::Alarm"),
     ("alarms", 2, "shared-network"): drop("AWS::CloudWatch::Alarm"),
-    ("alarms", 3, "p5-spot"): built(lambda configuration: configuration["Monitoring"]["Alarms"].update(Enabled=False)),
+    ("alarms", 3, "p5-spot"): build(lambda configuration: configuration["Monitoring"]["Alarms"].update(Enabled=False)),
     ("composite alarms", 1, "p5-spot"): add("AWS::CloudWatch::CompositeAlarm"),
     ("dashboards", 1, "p5-spot"): add("AWS::CloudWatch::Dashboard"),
-    ("dashboards", 2, "p5-spot"): built(
+    ("dashboards", 2, "p5-spot"): build(
         lambda configuration: configuration["Monitoring"]["Dashboards"]["CloudWatch"].update(Enabled=True)
     ),
     ("function price", 1, "p5-spot"): lambda templates, shown, quote: stack(templates, "AWS::Lambda::Function").update(
         MemorySize=1024
     ),
     ("function price", 2, "p5-spot"): schedule,
-    ("S3 listings", 1, "p5-spot"): unlistened,
+    ("S3 listings", 1, "p5-spot"): without_listener,
     ("S3 listings", 2, "p5-spot"): schedule,
     ("budgets", 1, "p4d-lustre"): add("AWS::Budgets::Budget"),
     ("budgets", 2, "p5-spot"): drop("AWS::Budgets::Budget"),
-    ("custom metrics", 1, "p5-spot"): unrated,
-    ("custom metrics", 2, "p5-spot"): built(unreported),
+    ("custom metrics", 1, "p5-spot"): without_rate,
+    ("custom metrics", 2, "p5-spot"): build(without_report),
     ("CloudWatch requests", 1, "p5-spot"): setting("IDLE_MINUTES", "0"),
     ("CloudWatch requests", 2, "trn2-capacity-block"): setting("IDLE_MINUTES", "0"),
     ("log GB-months", 1, "p5-spot"): log_days,
     ("replaced GB-months", 1, "p5-spot"): expiry(tagged=True),
     ("access log GB-months", 1, "p4d-lustre"): expiry(tagged=False),
-    ("node type", 1, "p5-spot"): built(
+    ("node type", 1, "p5-spot"): build(
         lambda configuration: resource(configuration).update(InstanceType="p5en.48xlarge")
     ),
     ("node type", 2, "p5-spot"): in_shown(
         lambda configuration: resource(configuration).update(InstanceType="p5en.48xlarge")
     ),
-    ("nodes", 1, "p4d-lustre"): built(lambda configuration: resource(configuration).update(MaxCount=5)),
+    ("nodes", 1, "p4d-lustre"): build(lambda configuration: resource(configuration).update(MaxCount=5)),
     ("nodes", 2, "p4d-lustre"): in_shown(lambda configuration: resource(configuration).update(MaxCount=3)),
-    ("node-hours", 1, "trn2-capacity-block"): built(lambda configuration: resource(configuration).update(MaxCount=3)),
-    ("bought as", 1, "p5-spot"): built(lambda configuration: queue(configuration).update(CapacityType="ONDEMAND")),
-    ("head node", 1, "p5-spot"): built(
+    ("node-hours", 1, "trn2-capacity-block"): build(lambda configuration: resource(configuration).update(MaxCount=3)),
+    ("bought as", 1, "p5-spot"): build(lambda configuration: queue(configuration).update(CapacityType="ONDEMAND")),
+    ("head node", 1, "p5-spot"): build(
         lambda configuration: configuration["HeadNode"].update(InstanceType="m6i.4xlarge")
     ),
-    ("login node", 1, "p4d-lustre"): built(lambda configuration: pool(configuration).update(InstanceType="m6i.xlarge")),
-    ("login node-hours", 1, "p4d-lustre"): built(lambda configuration: pool(configuration).update(Count=2)),
-    ("login node-hours", 2, "p5-spot"): built(
+    ("login node", 1, "p4d-lustre"): build(lambda configuration: pool(configuration).update(InstanceType="m6i.xlarge")),
+    ("login node-hours", 1, "p4d-lustre"): build(lambda configuration: pool(configuration).update(Count=2)),
+    ("login node-hours", 2, "p5-spot"): build(
         lambda configuration: configuration.update(LoginNodes={"Pools": [{"Count": 1, "InstanceType": "m6i.large"}]})
     ),
-    ("load balancers", 1, "p4d-lustre"): built(lambda configuration: configuration.pop("LoginNodes")),
-    ("gp3 GB-months", 1, "p5-spot"): built(lambda configuration: root(configuration["HeadNode"]).update(Size=200)),
+    ("load balancers", 1, "p4d-lustre"): build(lambda configuration: configuration.pop("LoginNodes")),
+    ("gp3 GB-months", 1, "p5-spot"): build(lambda configuration: root(configuration["HeadNode"]).update(Size=200)),
     ("gp3 GB-months", 2, "p5-spot"): in_shown(
         lambda configuration: root(queue(configuration)["ComputeSettings"]).update(Size=101)
     ),
-    ("io2 GB-months", 1, "p5-spot"): built(
+    ("io2 GB-months", 1, "p5-spot"): build(
         lambda configuration: root(configuration["HeadNode"]).update(VolumeType="io2")
     ),
-    ("file systems", 1, "p4d-lustre"): built(lambda configuration: lustre(configuration).update(StorageCapacity=7200)),
+    ("file systems", 1, "p4d-lustre"): build(lambda configuration: lustre(configuration).update(StorageCapacity=7200)),
     ("file systems", 2, "p4d-lustre"): in_shown(
         lambda configuration: lustre(configuration).update(PerUnitStorageThroughput=125)
     ),
-    ("file system price", 1, "p4d-lustre"): built(
+    ("file system price", 1, "p4d-lustre"): build(
         lambda configuration: lustre(configuration).update(PerUnitStorageThroughput=500)
     ),
-    ("file system GB-months", 1, "p4d-lustre"): built(lambda configuration: configuration.pop("SharedStorage")),
+    ("file system GB-months", 1, "p4d-lustre"): build(lambda configuration: configuration.pop("SharedStorage")),
 }
 
 

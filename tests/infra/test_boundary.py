@@ -227,7 +227,7 @@ def escapes(action, arn, context):
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def guarded(request, synthesised, catalog):
+def guard_plan(request, synthesised, catalog):
     """A plan of each kind with every guard on, under the boundary."""
     return request.param, synthesised(guarded_plan(request.param, catalog), **RATE)
 
@@ -237,19 +237,19 @@ def limit_of(assembly):
     return json.loads(policies_of(PolicyRequest(account=ACCOUNT, region=REGION), assembly.plan.request).boundary.text)
 
 
-def test_every_role_of_guarded_plan_keeps_permissions_under_boundary(guarded):
-    _, assembly = guarded
+def test_every_role_of_guarded_plan_keeps_permissions_under_boundary(guard_plan):
+    _, assembly = guard_plan
     limit = limit_of(assembly)
     refused = []
     for role in some(roles(assembly)):
         assert role.boundary == BOUNDARY, role.logical_id
         for action, arn, context in some(list(requests(role.documents))):
-            if not allows([limit], action, arn, **context) and not _unused(action, arn, role):
+            if not allows([limit], action, arn, **context) and not _unused_names(action, arn, role):
                 refused.append((role.logical_id, action, arn, context))
     assert refused == []
 
 
-def _unused(action, arn, role):
+def _unused_names(action, arn, role):
     """Permissions of AWS's own policies that no plan uses.
 
     Load balancers of an EKS control plane, SageMaker's buckets, inventories and parameters of the whole account for the

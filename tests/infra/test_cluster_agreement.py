@@ -32,7 +32,7 @@ COUNT_METRICS, COUNT_REQUESTS = 1, 2
 """Of pods, which the guard writes and reads back."""
 
 
-def of_eks(templates, quote):
+def eks_case(templates, quote):
     up_h, runs = hours_up(quote)
     groups = {resource["NodegroupName"]: resource for resource in resources(templates, "AWS::EKS::Nodegroup")}
     machines = named(templates, "AWS::EC2::LaunchTemplate")
@@ -62,7 +62,7 @@ def start_with(workers, quote):
     return hours if bool(workers.get("OnStartDeepHealthChecks")) is (hours > HEALTH_H) else abs(hours - HEALTH_H)
 
 
-def of_hyperpod(templates, quote):
+def hyperpod_case(templates, quote):
     hours = quote["hours"]["mid"]
     up_h, runs = hours_up(quote)
     groups = groups_of(templates)
@@ -91,7 +91,7 @@ def of_hyperpod(templates, quote):
     return quantities
 
 
-def of_hyperpod_eks(templates, quote):
+def hyperpod_eks_case(templates, quote):
     up_h, runs = hours_up(quote)
     groups = groups_of(templates)
     workers = groups["workers"]
@@ -121,7 +121,7 @@ def of_hyperpod_eks(templates, quote):
     return quantities
 
 
-def of_training_jobs(templates, quote):
+def training_job_case(templates, quote):
     """No resource is a machine, which the request names: what watches them is all that stays up."""
     up_h, _ = hours_up(quote)
     of_the_request = [component["name"] for component in quote["components"] if " x ml." in component["name"]]
@@ -132,7 +132,7 @@ def of_training_jobs(templates, quote):
     return quantities
 
 
-def of_instances(templates, quote):
+def check_instances(templates, quote):
     up_h, runs = hours_up(quote)
     (group,) = resources(templates, "AWS::AutoScaling::AutoScalingGroup")
     (data,) = (one["LaunchTemplateData"] for one in resources(templates, "AWS::EC2::LaunchTemplate"))
@@ -166,7 +166,7 @@ def change_max_size(templates):
     resources(templates, "AWS::AutoScaling::AutoScalingGroup")[0]["MaxSize"] = "3"
 
 
-def of_pcs(templates, quote):
+def pcs_case(templates, quote):
     up_h, runs = hours_up(quote)
     groups = {resource["Name"]: resource for resource in resources(templates, "AWS::PCS::ComputeNodeGroup")}
     machines = named(templates, "AWS::EC2::LaunchTemplate")
@@ -245,7 +245,7 @@ NAT_GATEWAY, NAT_INSTANCE = "AWS::EC2::NatGateway", "AWS::EC2::Instance"
 KINDS = {
     "eks": Kind(
         EKS_FILES,
-        of_eks,
+        eks_case,
         "system node|control plane",
         "trn1-spot",
         [
@@ -257,14 +257,14 @@ KINDS = {
     ),
     "sagemaker-training": Kind(
         TRAINING_JOB_FILES,
-        of_training_jobs,
+        training_job_case,
         "custom metrics|CloudWatch requests|idle tail|NAT",
         "lora-g5",
         [*map(drop, ("AWS::CloudWatch::Alarm", "AWS::Lambda::Function", "AWS::Budgets::Budget"))],
     ),
     "ec2": Kind(
         EC2_FILES,
-        of_instances,
+        check_instances,
         "EBS|public IPv4|NAT gateway|NAT instance|custom metrics|CloudWatch requests",
         "lora-g6e",
         [
@@ -275,7 +275,7 @@ KINDS = {
     ),
     "pcs": Kind(
         PCS_FILES,
-        of_pcs,
+        pcs_case,
         "login|PCS|EBS",
         "p5-spot",
         [
@@ -288,7 +288,7 @@ KINDS = {
     ),
     "hyperpod-slurm": Kind(
         HYPERPOD_FILES,
-        of_hyperpod,
+        hyperpod_case,
         "controller|login",
         "p5en-lustre",
         [
@@ -305,7 +305,7 @@ KINDS = {
     ),
     "hyperpod-eks": Kind(
         HYPERPOD_EKS_FILES,
-        of_hyperpod_eks,
+        hyperpod_eks_case,
         "system|control plane|EBS",
         "p5en-spot",
         [
@@ -371,7 +371,7 @@ def test_reserved_instances_are_targeted_in_their_zone_and_equal_quote(both_side
     path = tmp_path / "reserved.yaml"
     path.write_text(RESERVED % (option, fee), encoding="utf-8")
     _, templates, quote = both_sides(path)
-    assert differences(of_instances(templates, quote), quote, KINDS["ec2"].decided) == set()
+    assert differences(check_instances(templates, quote), quote, KINDS["ec2"].decided) == set()
     (data,) = (template["LaunchTemplateData"] for template in resources(templates, "AWS::EC2::LaunchTemplate"))
     target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
     assert target == {"CapacityReservationId": "cr-0123456789abcdef0"}
@@ -419,7 +419,7 @@ def variant(request, sides):
     return sides(request.param)
 
 
-def launched(templates):
+def launch(templates):
     """The launch template's data, and the group."""
     (data,) = (template["LaunchTemplateData"] for template in resources(templates, "AWS::EC2::LaunchTemplate"))
     (group,) = resources(templates, "AWS::AutoScaling::AutoScalingGroup")
@@ -428,12 +428,12 @@ def launched(templates):
 
 def test_stacks_of_variant_equal_quote(variant):
     templates, quote = variant
-    assert differences(of_instances(templates, quote), quote, KINDS["ec2"].decided) == set()
+    assert differences(check_instances(templates, quote), quote, KINDS["ec2"].decided) == set()
 
 
 def test_pair_runs_in_open_reservations_with_efa_in_one_placement_group(sides):
     templates, _ = sides("pair")
-    data, group = launched(templates)
+    data, group = launch(templates)
     # Without a specification EC2 uses each matching open reservation (EC2 API, CapacityReservationPreference).
     assert not {"CapacityReservationSpecification", "InstanceMarketOptions"} & data.keys()
     kinds = [interface["InterfaceType"] for interface in data["NetworkInterfaces"]]
@@ -446,7 +446,7 @@ def test_pair_runs_in_open_reservations_with_efa_in_one_placement_group(sides):
 
 
 def test_data_on_instance_disks_takes_no_root_volume(sides):
-    data, _ = launched(sides("raid")[0])
+    data, _ = launch(sides("raid")[0])
     assert data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] < 1000
 
 
@@ -458,7 +458,7 @@ def test_data_on_instance_disks_takes_no_root_volume(sides):
     ],
 )
 def test_fallback_types_are_in_the_order_of_the_plan(sides, name, percent, strategy):
-    data, group = launched(sides(name)[0])
+    data, group = launch(sides(name)[0])
     policy = group["MixedInstancesPolicy"]
     assert [one["InstanceType"] for one in policy["LaunchTemplate"]["Overrides"]] == ["g6e.2xlarge", "g5.2xlarge"]
     assert policy["InstancesDistribution"]["OnDemandPercentageAboveBaseCapacity"] == percent

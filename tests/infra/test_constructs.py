@@ -93,7 +93,7 @@ def cdk_out(app):
     return Path(app.outdir)
 
 
-def of_type(template, kind):
+def resources_of_type(template, kind):
     return [resource["Properties"] for resource in template["Resources"].values() if resource["Type"] == kind]
 
 
@@ -332,7 +332,7 @@ def test_constructs_satisfy_cdk_nag(cdk_app):
     cdk.Validations.of(cdk_app).add_plugins(AwsSolutionsChecks(cdk_app))
     cdk_app.synth()
     (template,) = templates(cdk_app).values()
-    assert {one["AvailabilityZoneId"] for one in of_type(template, "AWS::EC2::Subnet")} == {"use2-az1"}
+    assert {one["AvailabilityZoneId"] for one in resources_of_type(template, "AWS::EC2::Subnet")} == {"use2-az1"}
 
 
 def test_logical_ids_of_constructs_are_unchanged(cdk_app):

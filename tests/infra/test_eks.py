@@ -74,7 +74,7 @@ def templates_of(assembly):
     }
 
 
-def shown(assembly, catalog):
+def show(assembly, catalog):
     """The cluster's file as it is shown."""
     job = JobSettings(run="r", checkpoint_interval_s=600.0)
     names = symbolic_names(assembly.plan)
@@ -144,7 +144,7 @@ class TestControlPlane:
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon["AddonVersion"]) for addon in addons)
 
     def test_rendered_cluster_file_equals_template(self, example, catalog):
-        file = shown(example, catalog)
+        file = show(example, catalog)
         cluster, outputs = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
         assert (outputs["Name"], outputs["Version"]) == (cluster["Name"], cluster["Version"])
         addons = example.resources("training", "AWS::EKS::Addon").values()

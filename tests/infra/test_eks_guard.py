@@ -226,7 +226,7 @@ STORE, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 
 
 @pytest.fixture
-def reported(aws, module):
+def report(aws, module):
     """A guard of `workers` nodes whose first ones failed to join, and the group's stub."""
 
     def run(workers, *nodes, prepaid="false", known=True):
@@ -247,8 +247,8 @@ def reported(aws, module):
 
 
 @pytest.mark.parametrize("workers,failed", [(8, 3), (2, 2), (1, 1)])
-def test_failed_boots_of_most_nodes_stop_node_group_with_log_lines(aws, reported, workers, failed):
-    guard, check = reported(workers, *(f"i-{n}" for n in range(failed)))
+def test_failed_boots_of_most_nodes_stop_node_group_with_log_lines(aws, report, workers, failed):
+    guard, check = report(workers, *(f"i-{n}" for n in range(failed)))
     aws.stub.add_response("describe_nodegroup", group(desired=workers), GROUP)
     expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
     aws.stub.add_response("update_nodegroup_config", {"update": {}}, expected)
@@ -263,21 +263,21 @@ def test_failed_boots_of_most_nodes_stop_node_group_with_log_lines(aws, reported
 
 
 @pytest.mark.parametrize("workers,failed", [(8, 2), (3, 2), (2, 1)])
-def test_failed_boots_of_few_nodes_stop_no_node_group(aws, reported, workers, failed):
-    _, check = reported(workers, *(f"i-{n}" for n in range(failed)))
+def test_failed_boots_of_few_nodes_stop_no_node_group(aws, report, workers, failed):
+    _, check = report(workers, *(f"i-{n}" for n in range(failed)))
     check()
     assert aws.messages == []
 
 
 @pytest.mark.parametrize("workers", [1, 8])
-def test_forged_failed_boots_stop_no_node_group(aws, reported, workers):
+def test_forged_failed_boots_stop_no_node_group(aws, report, workers):
     """A node writes them for instances that EC2 does not list as its cluster's."""
-    guard, check = reported(workers, *(f"i-{n}" for n in range(4)), known=False)
+    guard, check = report(workers, *(f"i-{n}" for n in range(4)), known=False)
     check()
     assert (guard.failures, aws.messages) == ([], [])
 
 
-def test_failed_boots_of_prepaid_nodes_reported_without_stop(aws, reported):
-    _, check = reported(2, "i-0", "i-1", prepaid="true")
+def test_failed_boots_of_prepaid_nodes_reported_without_stop(aws, report):
+    _, check = report(2, "i-0", "i-1", prepaid="true")
     check()
     assert [subject for subject, _ in aws.messages] == ["slipway tiny: nodes do not boot"]

@@ -164,7 +164,7 @@ def running(node, *, launched, **_):
     instance(node, launched=launched, ended=False)
 
 
-def of_other_cluster(node, *, launched, **_):
+def message_of_other_cluster(node, *, launched, **_):
     instance(node, launched=launched, ended=True, tags=TEAMS)
 
 
@@ -172,7 +172,7 @@ def ended_after_hours(node, *, launched, **_):
     instance(node, launched=launched - timedelta(hours=2), ended=True)
 
 
-@pytest.mark.parametrize("instances", [None, running, of_other_cluster, ended_after_hours])
+@pytest.mark.parametrize("instances", [None, running, message_of_other_cluster, ended_after_hours])
 def test_forged_failed_boots_stop_no_fleet(aws, boots, check, instances):
     """A job writes them: for instances that never were, its own nodes, another cluster's, nodes that have worked."""
     boots(*FAILED, instances=instances)

@@ -39,7 +39,7 @@ def watch(module, aws):
     return start
 
 
-def deleted(aws, *numbers, failed=()):
+def deleted_ids(aws, *numbers, failed=()):
     ids = [f"i-{number:017x}" for number in numbers]
     answer: dict[str, list[Any]] = {"Successful": ids}
     if failed:
@@ -126,7 +126,7 @@ class TestFailedBoots:
         aws.answers(*workers)
         self.described(aws)
         aws.answers(*workers)
-        deleted(aws, 1, 2, 3)
+        deleted_ids(aws, 1, 2, 3)
         watch(**folder)
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers stopped"
@@ -142,7 +142,7 @@ class TestFailedBoots:
         aws.answers(*workers)
         aws.stub.add_client_error("describe_cluster", "AccessDeniedException")
         aws.answers(*workers)
-        deleted(aws, 1, 2, 3)
+        deleted_ids(aws, 1, 2, 3)
         watch(fails="read the log of its workers", **folder)
         (text,) = [text for subject, text in aws.messages if subject == "slipway tiny: workers stopped"]
         assert "(the guard could not read the log)" in text
@@ -262,7 +262,7 @@ class TestReplacedBoots:
 class TestTime:
     def test_workers_deleted_at_end_of_time_to_live(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
-        deleted(aws, 1, 2)
+        deleted_ids(aws, 1, 2)
         watch(age_h=48.1, TTL_HOURS="48")
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers stopped"
@@ -271,7 +271,7 @@ class TestTime:
 
     def test_undeletable_workers_are_named(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
-        deleted(aws, 1, 2, failed=[1])
+        deleted_ids(aws, 1, 2, failed=[1])
         watch(age_h=49, TTL_HOURS="48", fails="in use")
         stopped, failed = (text for _, text in aws.messages)
         assert "Its 1 worker is being deleted" in stopped
@@ -288,8 +288,8 @@ class TestTime:
 
     def test_many_workers_deleted_in_batches_of_50(self, aws, watch):
         aws.answers(*(node(number) for number in range(64)), times=2)
-        deleted(aws, *range(50))
-        deleted(aws, *range(50, 64))
+        deleted_ids(aws, *range(50))
+        deleted_ids(aws, *range(50, 64))
         watch(age_h=49, TTL_HOURS="48")
 
     def test_empty_worker_group_is_unchanged(self, aws, watch):
@@ -308,7 +308,7 @@ class TestIdleness:
     def test_empty_queue_deletes_workers(self, aws, watch):
         aws.answers(node(1), times=2)
         aws.earlier("QueuedJobs", *[0] * 9)
-        deleted(aws, 1)
+        deleted_ids(aws, 1)
         watch(IDLE_MINUTES="30")
         assert "has been idle for 30 minutes" in aws.messages[0][1]
 
@@ -324,7 +324,7 @@ class TestIdleness:
         aws.earlier("QueuedJobs", *[1] * 9)
         aws.earlier("JobStillMinutes", still)
         if stops:
-            deleted(aws, 1)
+            deleted_ids(aws, 1)
         watch(IDLE_MINUTES="30", HUNG_MINUTES="30")
         assert ["its job in Slurm shows no CPU" in text for _, text in aws.messages] == [True] * stops
 
@@ -337,7 +337,7 @@ class TestIdleness:
 
     def test_workers_deleted_by_time_limit_not_checked_for_idleness(self, aws, watch):
         aws.answers(node(1), times=2)
-        deleted(aws, 1)
+        deleted_ids(aws, 1)
         watch(age_h=49, TTL_HOURS="48", IDLE_MINUTES="30")
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers stopped"]
 

@@ -158,7 +158,7 @@ def required_actions(kind, key, **more):
     return actions(json.loads(render_role(PERMISSIONS, plan_request, role, FREE).text))
 
 
-def granted(assembly, prefix):
+def grant(assembly, prefix):
     """What the stack's own role may do: by our own policies, and by those of AWS."""
     template = assembly.template("training")["Resources"]
     (role,) = (
@@ -188,7 +188,7 @@ def granted(assembly, prefix):
     ],
 )
 def test_named_role_actions_equal_stack_role_actions(stacks, kind, key, prefix):
-    ours, managed = granted(stacks(kind, named=False), prefix)
+    ours, managed = grant(stacks(kind, named=False), prefix)
     needed = required_actions(kind, key)
     assert ours <= needed
     assert needed <= ours | managed

@@ -39,7 +39,7 @@ def summary(name):
     return {**fields, **moments}
 
 
-def described(name, *, most, status="ACTIVE", modified=NOW):
+def describe(name, *, most, status="ACTIVE", modified=NOW):
     group = {
         **summary(name),
         "status": status,
@@ -61,7 +61,7 @@ def lists(stub, *groups):
     )
     for name, more in groups:
         params = {"clusterIdentifier": NAME, "computeNodeGroupIdentifier": IDS[name]}
-        stub.add_response("get_compute_node_group", described(name, **more), params)
+        stub.add_response("get_compute_node_group", describe(name, **more), params)
 
 
 def expects_stop(stub, name):
@@ -70,7 +70,7 @@ def expects_stop(stub, name):
         "computeNodeGroupIdentifier": IDS[name],
         "scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 0},
     }
-    stub.add_response("update_compute_node_group", described(name, most=0), wish)
+    stub.add_response("update_compute_node_group", describe(name, most=0), wish)
 
 
 def machine(kind="node", cluster="tiny"):
@@ -174,7 +174,7 @@ def lists_login(stub, **more):
         "list_compute_node_groups", {"computeNodeGroups": [summary("login")]}, {"clusterIdentifier": NAME}
     )
     params = {"clusterIdentifier": NAME, "computeNodeGroupIdentifier": IDS["login"]}
-    stub.add_response("get_compute_node_group", described("login", **more), params)
+    stub.add_response("get_compute_node_group", describe("login", **more), params)
 
 
 def test_login_node_that_fails_to_boot_three_times_is_stopped_with_last_lines(pcs_guard, login_boots):

@@ -124,7 +124,7 @@ def sessions(place, node, context, *names):
     yield "ssm:StartSession", f"arn:aws:ssm:{place}:document/SSM-SessionManagerRunShell", {}
 
 
-def entered(kind, place, cluster):
+def enter(kind, place, cluster):
     """The sessions and commands of a kind."""
     instance = f"arn:aws:ec2:{place}:instance/i-1"
     if kind == "parallelcluster":
@@ -190,7 +190,7 @@ def log_calls(place, group):
     yield "logs:GetLogEvents", f"{log}:log-stream:x", {}
 
 
-def of_parallelcluster(own):
+def parallelcluster_case(own):
     table = f"arn:aws:dynamodb:{own.place}:table/parallelcluster-{own.name}"
     for call in ("GetItem", "UpdateItem"):
         yield f"dynamodb:{call}", table, {"LeadingKeys": ["COMPUTE_FLEET"]}
@@ -198,7 +198,7 @@ def of_parallelcluster(own):
     yield "ec2-instance-connect:SendSSHPublicKey", f"arn:aws:ec2:{own.place}:instance/i-1", head
 
 
-def of_ec2(own):
+def ec2_case(own):
     group = f"arn:aws:autoscaling:{own.place}:autoScalingGroup:8131d980:autoScalingGroupName/{own.name}"
     for call in ("DescribeAutoScalingGroups", "DescribeLifecycleHooks", "DescribeScalingActivities"):
         yield f"autoscaling:{call}", "*", {}
@@ -209,14 +209,14 @@ def of_ec2(own):
         yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/{image}/x", {}
 
 
-def of_eks(own):
+def eks_case(own):
     yield from log_calls(own.place, f"/aws/eks/{own.name}/cluster")
     yield "eks:UpdateNodegroupConfig", f"arn:aws:eks:{own.place}:nodegroup/{own.name}/workers/8131d980", {}
     yield "sts:AssumeRole", own.role("EksAccess"), {}
     yield "logs:DeleteLogGroup", f"arn:aws:logs:{own.place}:log-group:/aws/eks/{own.name}/cluster", {}
 
 
-def of_hyperpod(own):
+def hyperpod_case(own):
     calls = ("UpdateCluster", "BatchAddClusterNodes", "BatchRebootClusterNodes", "BatchReplaceClusterNodes")
     with_update = ("BatchDeleteClusterNodes", "UpdateClusterSoftware")
     for call in (*calls, *with_update, "StartClusterHealthCheck"):
@@ -227,17 +227,17 @@ def of_hyperpod(own):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}
 
 
-def of_hyperpod_eks(own):
-    yield from of_hyperpod(own)
+def hyperpod_eks_case(own):
+    yield from hyperpod_case(own)
     # What UpdateCluster makes with the rights of its caller (registry, update handler of AWS::SageMaker::Cluster).
     entry = f"arn:aws:eks:{own.place}:access-entry/{own.name}/role/{ACCOUNT}/slipway-x/8131d980"
     yield "eks:CreateAccessEntry", f"arn:aws:eks:{own.place}:cluster/{own.name}", VIA_SERVICE
     for call in ("AssociateAccessPolicy", "DeleteAccessEntry", "DescribeAccessEntry"):
         yield f"eks:{call}", entry, VIA_SERVICE
-    yield from of_eks(own)
+    yield from eks_case(own)
 
 
-def of_pcs(own):
+def pcs_case(own):
     controller = f"arn:aws:pcs:{own.place}:cluster/pcs_x"
     for call in ("GetCluster", "ListQueues", "ListComputeNodeGroups"):
         yield f"pcs:{call}", controller, {}
@@ -252,7 +252,7 @@ def of_pcs(own):
     yield from caused("update_compute_node_group", own.place, own.name, own.stacks[-1])
 
 
-def of_training_jobs(own):
+def training_job_case(own):
     job = f"arn:aws:sagemaker:{own.place}:training-job/probe-x"
     yield "sagemaker:CreateTrainingJob", job, {"RequestTag/slipway_cluster": own.plan.cluster_name}
     yield "sagemaker:AddTags", job, {"TaggingAction": "CreateTrainingJob"}
@@ -263,7 +263,7 @@ def of_training_jobs(own):
     yield "iam:PassRole", own.role("ExecutionRole"), {"PassedToService": "sagemaker.amazonaws.com"}
 
 
-def of_endpoints(own):
+def endpoint_case(own):
     for call in ("InvokeEndpoint", "InvokeEndpointAsync"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:endpoint/{own.name}", {}
     yield "sagemaker:InvokeEndpoint", f"arn:aws:sagemaker:{own.place}:inference-component/{own.name}", {}
@@ -273,14 +273,14 @@ def of_endpoints(own):
 
 
 OWN = {
-    "parallelcluster": of_parallelcluster,
-    "ec2": of_ec2,
-    "eks": of_eks,
-    "hyperpod-slurm": of_hyperpod,
-    "hyperpod-eks": of_hyperpod_eks,
-    "pcs": of_pcs,
-    "sagemaker-training": of_training_jobs,
-    **dict.fromkeys(ENDPOINTS, of_endpoints),
+    "parallelcluster": parallelcluster_case,
+    "ec2": ec2_case,
+    "eks": eks_case,
+    "hyperpod-slurm": hyperpod_case,
+    "hyperpod-eks": hyperpod_eks_case,
+    "pcs": pcs_case,
+    "sagemaker-training": training_job_case,
+    **dict.fromkeys(ENDPOINTS, endpoint_case),
 }
 """The calls of a launch, a stop and a removal for one kind."""
 
@@ -289,7 +289,7 @@ def own(kind, plan, stacks):
     return OWN[kind](Own(plan, stacks, f"slipway-{plan.cluster_name}", f"{plan.place.region}:{ACCOUNT}"))
 
 
-def shared(plan, stacks):
+def share(plan, stacks):
     """The calls for every kind: deployment through the bootstrap, files of jobs, removal of stacks and of the store."""
     region, qualifier = plan.place.region, plan.request.security.qualifier or OWN_QUALIFIER
     for part in ("deploy", "file-publishing"):
@@ -342,9 +342,9 @@ def person(request, synthesised, catalog):
     written = policies_of(PolicyRequest(account=ACCOUNT, region=plan.place.region), plan.request).person
     place = f"{plan.place.region}:{ACCOUNT}"
     requests = [
-        *shared(plan, stacks),
+        *share(plan, stacks),
         *own(kind, plan, stacks),
-        *entered(kind, place, plan.cluster_name),
+        *enter(kind, place, plan.cluster_name),
     ]
     return kind, requests, [json.loads(policy.text) for policy in written]
 
@@ -483,7 +483,7 @@ def tables(synthesised, catalog):
         assembly = synthesised(guarded_plan(kind, catalog, None), **RATE)
         stacks, plan = stacks_of(assembly), assembly.plan
         place = f"{plan.place.region}:{ACCOUNT}"
-        every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, place, plan.cluster_name)]
+        every = [*share(plan, stacks), *own(kind, plan, stacks), *enter(kind, place, plan.cluster_name)]
         actions[kind] = {action for action, _, _ in every} | UNLIMITED
     return actions
 

@@ -28,7 +28,7 @@ def resources():
     return found
 
 
-def of_type(kind):
+def resources_of_type(kind):
     return {place: resource for place, resource in resources().items() if resource["Type"] == kind}
 
 
@@ -48,8 +48,8 @@ def test_retained_resources_have_generated_names_that_no_second_deploy_meets():
 
 
 def test_buckets_are_retained_because_a_bucket_with_objects_cannot_be_deleted():
-    assert of_type(BUCKET)
-    assert all(resource["DeletionPolicy"] == "Retain" for resource in of_type(BUCKET).values())
+    assert resources_of_type(BUCKET)
+    assert all(resource["DeletionPolicy"] == "Retain" for resource in resources_of_type(BUCKET).values())
 
 
 def test_no_role_can_create_a_log_group_that_its_stack_deletes():
@@ -57,7 +57,7 @@ def test_no_role_can_create_a_log_group_that_its_stack_deletes():
         json.dumps(statement["Resource"])
         for _, resource in resources().items()
         for statement in statements(resource)
-        if {"*", "logs:*", "logs:Create*", "logs:CreateLogGroup"} & set(listed(statement["Action"]))
+        if {"*", "logs:*", "logs:Create*", "logs:CreateLogGroup"} & set(list_names(statement["Action"]))
     ]
     assert creators
     # Shared by all training jobs of an account; no stack has it.
@@ -65,7 +65,7 @@ def test_no_role_can_create_a_log_group_that_its_stack_deletes():
 
 
 def test_functions_log_to_groups_of_their_stack_and_leave_their_network_first():
-    for (stack, key), function in of_type("AWS::Lambda::Function").items():
+    for (stack, key), function in resources_of_type("AWS::Lambda::Function").items():
         group = function["Properties"]["LoggingConfig"]["LogGroup"]["Ref"]
         assert resources()[stack, group]["DeletionPolicy"] == "Delete", key
         if "VpcConfig" in function["Properties"]:
@@ -74,7 +74,9 @@ def test_functions_log_to_groups_of_their_stack_and_leave_their_network_first():
 
 
 def test_fixed_log_groups_that_services_rewrite_are_those_of_the_note():
-    names = {json.dumps(group["Properties"].get("LogGroupName")) for group in of_type(LOG_GROUP).values()} - {"null"}
+    names = {json.dumps(group["Properties"].get("LogGroupName")) for group in resources_of_type(LOG_GROUP).values()} - {
+        "null"
+    }
     kinds = {name.strip('"').rpartition("slipway-")[0] for name in names}
     expected = {"/aws/eks/", "/aws/sagemaker/Endpoints/", "/aws/sagemaker/InferenceComponents/", ""}
     vended = {kind for kind in kinds if "/aws/vendedlogs/pcs/" in kind}
@@ -97,7 +99,7 @@ def statements(value):
             yield from statements(inner)
 
 
-def listed(value):
+def list_names(value):
     return [value] if isinstance(value, str) else value
 
 

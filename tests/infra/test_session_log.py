@@ -21,7 +21,7 @@ GROUP = "sg-0a1b2c3d4e5f60718"
 
 
 @pytest.fixture(scope="module")
-def logged(synthesised):
+def log_session(synthesised):
     return synthesised(PLAN.format(kind="parallelcluster", groups=f"[{GROUP}]", key=KEY, logins=1, logged="true"))
 
 
@@ -37,10 +37,10 @@ def configuration(assembly):
     return assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
 
 
-def test_session_document_logs_to_retained_encrypted_group(logged):
-    name, log = only(logged, "AWS::Logs::LogGroup", "SessionLog")
-    _, document = only(logged, "AWS::SSM::Document", "SessionLog")
-    assert (log["KmsKeyId"], logged.template("training")["Resources"][name]["DeletionPolicy"]) == (KEY, "Retain")
+def test_session_document_logs_to_retained_encrypted_group(log_session):
+    name, log = only(log_session, "AWS::Logs::LogGroup", "SessionLog")
+    _, document = only(log_session, "AWS::SSM::Document", "SessionLog")
+    assert (log["KmsKeyId"], log_session.template("training")["Resources"][name]["DeletionPolicy"]) == (KEY, "Retain")
     assert document["DocumentType"] == "Session"
     assert document["Content"]["sessionType"] == "Standard_Stream"
     assert document["Content"]["inputs"] == {
@@ -57,9 +57,9 @@ def test_session_document_without_key_disables_encryption(synthesised):
     assert document["Content"]["inputs"]["cloudWatchEncryptionEnabled"] is False
 
 
-def test_session_log_policy_on_head_and_login_nodes_only(logged):
-    key, policy = only(logged, "AWS::IAM::ManagedPolicy", "SessionLog")
-    cluster = configuration(logged)
+def test_session_log_policy_on_head_and_login_nodes_only(log_session):
+    key, policy = only(log_session, "AWS::IAM::ManagedPolicy", "SessionLog")
+    cluster = configuration(log_session)
     session_policy = {"Policy": {"Ref": key}}
     assert session_policy in cluster["HeadNode"]["Iam"]["AdditionalIamPolicies"]
     assert session_policy in cluster["LoginNodes"]["Pools"][0]["Iam"]["AdditionalIamPolicies"]
@@ -69,15 +69,15 @@ def test_session_log_policy_on_head_and_login_nodes_only(logged):
     assert "logs:CreateLogGroup" not in text
 
 
-def test_connect_output_uses_logging_session_document(logged):
-    outputs = logged.template("training")["Outputs"]
-    key, _ = only(logged, "AWS::SSM::Document", "SessionLog")
+def test_connect_output_uses_logging_session_document(log_session):
+    outputs = log_session.template("training")["Outputs"]
+    key, _ = only(log_session, "AWS::SSM::Document", "SessionLog")
     assert {"Ref": key} in outputs["Connect"]["Value"]["Fn::Join"][1]
     assert outputs["SessionDocument"]["Value"] == {"Ref": key}
 
 
-def test_existing_security_groups_added_to_cluster_groups(logged):
-    cluster = configuration(logged)
+def test_existing_security_groups_added_to_cluster_groups(log_session):
+    cluster = configuration(log_session)
     for networking in (cluster["HeadNode"]["Networking"], cluster["Scheduling"]["SlurmQueues"][0]["Networking"]):
         cluster_group, given = networking["AdditionalSecurityGroups"]
         assert "NodeSecurityGroup" in json.dumps(cluster_group)

@@ -38,7 +38,7 @@ print(f"ends with {state.hex()}", flush=True)
 """
 
 
-def undisturbed() -> str:
+def run_undisturbed() -> str:
     """The result of the first pod's uninterrupted run."""
     state = b""
     for step in range(1, STEPS + 1):
@@ -68,7 +68,7 @@ def launched(folder, plan):
     assert first.ended_by == "spot-interruption"
     assert 0 < last.resumed_from_step < STEPS == last.last_step
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
-    assert f"ends with {undisturbed()}" in log
+    assert f"ends with {run_undisturbed()}" in log
     assert f"begins at {last.resumed_from_step}" in log
     assert any("EC2 reclaims ip-10-0-" in line for line in messages)
     # The API is asked when the control plane is there, before the nodes.

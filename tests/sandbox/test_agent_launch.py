@@ -26,7 +26,7 @@ run: {command: [python3, train.py], workdir: work}
 """
 
 
-def approved(folder, environment):
+def approve(folder, environment):
     """The id of an approval that a person makes by typing the plan's name."""
     command = [sys.executable, "-m", "launcher", "approve", "plan.yaml", "--max-usd", "50", "--sandbox"]
     with terminal(command, environment, folder) as file:
@@ -42,7 +42,7 @@ def test_approved_quote_launches_once_through_mcp(tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text('print("trained", flush=True)\n')
     environment = {**os.environ, **WITHOUT_VALIDATION, "XDG_STATE_HOME": str(tmp_path / "state"), "COLUMNS": "300"}
-    approval = approved(tmp_path, environment)
+    approval = approve(tmp_path, environment)
     calls = [("approvals", {}), ("launch", {"approval": approval})]
     calls += [("result", {"id": approval}), ("launch", {"approval": approval})]
     listed, started, _, again = ask(calls, tmp_path, environment)

@@ -57,7 +57,7 @@ TRAINING = {
 }
 
 
-def shared(name):
+def share(name):
     """A network's template with the export that clusters import."""
     return {
         "Resources": NETWORK,
@@ -252,7 +252,7 @@ class TestRemovedResources:
 
 class TestRetainedResources:
     def test_shared_network_removed_with_last_cluster(self, sandbox_account, down):
-        sandbox_account.make("slipway-team-shared-network", shared("team"))
+        sandbox_account.make("slipway-team-shared-network", share("team"))
         sandbox_account.make("slipway-one-training", using("team"))
         sandbox_account.make("slipway-two-training", using("team"))
         code, out, _ = down("one", "--yes", "--json")
@@ -279,7 +279,7 @@ class TestRetainedResources:
             quoted = partial(gated_quote, path, BEFORE, PriceOptions(any_age=True), selection=None, say=said.append)
             alone = quoted(deployed=partial(deployed_parts, options)).quoted
             assert any("network crew is counted as new: $" in finding.message for finding in alone.findings)
-            sandbox_account.make("slipway-crew-shared-network", shared("crew"))
+            sandbox_account.make("slipway-crew-shared-network", share("crew"))
             sandbox_account.make("slipway-first-training", using("crew"))
             second = quoted(deployed=partial(deployed_parts, options)).quoted
             names = [{line.name for line in quote.components} for quote in (alone, second)]
@@ -289,7 +289,7 @@ class TestRetainedResources:
                 sandbox_account.client("cloudformation").delete_stack(StackName=stack)
 
     def test_shared_network_of_plan_without_users_removed(self, sandbox_account, down, tmp_path):
-        sandbox_account.make("slipway-lone-shared-network", shared("lone"))
+        sandbox_account.make("slipway-lone-shared-network", share("lone"))
         (tmp_path / "plan.yaml").write_text(
             "slipway: 1\nname: last\ntarget: {region: us-east-2}\nnetwork: {name: lone, az_ids: [use2-az1]}\n"
         )

@@ -87,7 +87,7 @@ def cdk(sandbox, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def deployed(cdk):
+def deploy(cdk):
     options = ("--require-approval", "never", "--concurrency", "2", "--outputs-file", "outputs.json")
     return cdk("deploy", "--app", "assembly", "--all", *options)
 
@@ -105,20 +105,20 @@ def statuses(client):
 
 
 class TestDeployment:
-    def test_deploy_creates_every_stack(self, deployed, cdk_client):
-        assert deployed.returncode == 0, deployed.stdout + deployed.stderr
+    def test_deploy_creates_every_stack(self, deploy, cdk_client):
+        assert deploy.returncode == 0, deploy.stdout + deploy.stderr
         assert set(statuses(cdk_client).items()) >= {(name, "CREATE_COMPLETE") for name in ("net", "store", "train")}
 
-    def test_deploy_reports_each_resource(self, deployed):
-        output = deployed.stdout + deployed.stderr
+    def test_deploy_reports_each_resource(self, deploy):
+        output = deploy.stdout + deploy.stderr
         assert "Custom::PclusterCluster" in output
         assert "AWS::EC2::NatGateway" in output
 
-    def test_protected_stack_has_termination_protection(self, deployed, cdk_client):
+    def test_protected_stack_has_termination_protection(self, deploy, cdk_client):
         (stack,) = cdk_client("cloudformation").describe_stacks(StackName="store")["Stacks"]
         assert stack["EnableTerminationProtection"] is True
 
-    def test_bucket_has_lifecycle_policy_and_versioning_of_app(self, deployed, cdk_client):
+    def test_bucket_has_lifecycle_policy_and_versioning_of_app(self, deploy, cdk_client):
         (stack,) = cdk_client("cloudformation").describe_stacks(StackName="store")["Stacks"]
         name = next(output["OutputValue"] for output in stack["Outputs"] if output["OutputKey"] == "Bucket")
         rules = cdk_client("s3").get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
@@ -126,28 +126,28 @@ class TestDeployment:
         assert "aws:SecureTransport" in cdk_client("s3").get_bucket_policy(Bucket=name)["Policy"]
         assert cdk_client("s3").get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
 
-    def test_private_subnets_assign_no_public_addresses(self, deployed, cdk_client, sandbox):
+    def test_private_subnets_assign_no_public_addresses(self, deploy, cdk_client, sandbox):
         (vpc,) = [resource.physical_id for resource in sandbox.resources() if resource.type == "AWS::EC2::VPC"]
         subnets = cdk_client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
         assert sorted(subnet["MapPublicIpOnLaunch"] for subnet in subnets) == [False, False, True, True]
 
-    def test_deployed_cluster_has_nodes(self, deployed, sandbox):
+    def test_deployed_cluster_has_nodes(self, deploy, sandbox):
         assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]
 
-    def test_unemulated_resources_are_named(self, deployed, sandbox):
+    def test_unemulated_resources_are_named(self, deploy, sandbox):
         names = sandbox.not_emulated({"net", "store", "train"})
         assert "Custom::VpcRestrictDefaultSG" in names
         assert "cluster demo: queue gpu: CustomActions (not run)" in names
 
 
 class TestEnd:
-    def test_broken_cluster_fails_deployment_with_reason(self, deployed, cdk, cdk_client):
+    def test_broken_cluster_fails_deployment_with_reason(self, deploy, cdk, cdk_client):
         failed = cdk("deploy", "train", "--exclusively", "--require-approval", "never", "-c", "capacity=BLOCK")
         assert failed.returncode != 0
         assert "CapacityType: got 'BLOCK', allowed: CAPACITY_BLOCK, ONDEMAND, SPOT" in failed.stdout + failed.stderr
         assert statuses(cdk_client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
 
-    def test_destroy_removes_all_stacks_except_protected(self, deployed, cdk, cdk_client, sandbox):
+    def test_destroy_removes_all_stacks_except_protected(self, deploy, cdk, cdk_client, sandbox):
         refused = cdk("destroy", "--app", "assembly", "--all", "--force")
         assert refused.returncode != 0
         assert "cannot be deleted while TerminationProtection is enabled" in refused.stdout + refused.stderr

@@ -93,7 +93,7 @@ def put_stack(sandbox_session):
     client.delete_stack(StackName="stack")
 
 
-def changed(**resources):
+def with_change(**resources):
     """The template with properties of some resources replaced."""
     template_copy = copy.deepcopy(TEMPLATE)
     for name, properties in resources.items():
@@ -104,7 +104,7 @@ def changed(**resources):
 def with_image(tag):
     container = TEMPLATE["Resources"]["Model"]["Properties"]["PrimaryContainer"]
     image = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/engine:{tag}"
-    return changed(Model={"PrimaryContainer": {**container, "Image": image}})
+    return with_change(Model={"PrimaryContainer": {**container, "Image": image}})
 
 
 P5 = {"InstanceType": "ml.p5.48xlarge", "InferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1"}
@@ -182,27 +182,29 @@ def list_resources(session):
     "template, message",
     [
         (
-            changed(Config={"ProductionVariants": [{**VARIANT, "InstanceType": "ml.inf2.7xlarge"}]}),
+            with_change(Config={"ProductionVariants": [{**VARIANT, "InstanceType": "ml.inf2.7xlarge"}]}),
             "ml.inf2.7xlarge is not a valid enum value",
         ),
         (
-            changed(Config={"ProductionVariants": [{**VARIANT, "VolumeSizeInGB": 4096}]}),
+            with_change(Config={"ProductionVariants": [{**VARIANT, "VolumeSizeInGB": 4096}]}),
             "4096 is more than the maximum of 512",
         ),
-        (changed(Config={"ProductionVariants": [{**VARIANT, "Instances": 1}]}), "extraneous key [Instances]"),
+        (with_change(Config={"ProductionVariants": [{**VARIANT, "Instances": 1}]}), "extraneous key [Instances]"),
         (
-            changed(Config={"ProductionVariants": [{**VARIANT, "ModelName": "another"}]}),
+            with_change(Config={"ProductionVariants": [{**VARIANT, "ModelName": "another"}]}),
             "Could not find model arn:aws:sagemaker:us-east-1:123456789012:model/another",
         ),
-        (changed(Endpoint={"EndpointConfigName": "another"}), "Could not find endpoint configuration"),
-        (changed(Model={"VpcConfig": ABSENT}), "The subnet ID 'subnet-0a1b2c3d' does not exist."),
-        (changed(Config={"VpcConfig": ABSENT}), "The subnet ID 'subnet-0a1b2c3d' does not exist."),
+        (with_change(Endpoint={"EndpointConfigName": "another"}), "Could not find endpoint configuration"),
+        (with_change(Model={"VpcConfig": ABSENT}), "The subnet ID 'subnet-0a1b2c3d' does not exist."),
+        (with_change(Config={"VpcConfig": ABSENT}), "The subnet ID 'subnet-0a1b2c3d' does not exist."),
         (
-            changed(Endpoint={"DeploymentConfig": {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "none"}]}}}),
+            with_change(
+                Endpoint={"DeploymentConfig": {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "none"}]}}}
+            ),
             "Could not find alarms: none",
         ),
         (
-            changed(
+            with_change(
                 Model={
                     "PrimaryContainer": {
                         "Image": "engine",
@@ -335,7 +337,7 @@ def variants(template, **changes):
 )
 def test_invalid_update_of_scaled_variant_rolls_back(put_stack, changes, message):
     changes = dict(changes)
-    scaled = changed()
+    scaled = with_change()
     scaled["Resources"]["Range"] = SCALED
     assert put_stack(scaled)[0] == "CREATE_COMPLETE"
     other = copy.deepcopy(scaled)
@@ -351,13 +353,13 @@ def test_invalid_update_of_scaled_variant_rolls_back(put_stack, changes, message
 
 def test_instance_type_of_unscaled_variant_updates_in_place(put_stack):
     assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
-    assert put_stack(variants(changed(), InstanceType="ml.inf2.8xlarge"), update=True)[0] == "UPDATE_COMPLETE"
+    assert put_stack(variants(with_change(), InstanceType="ml.inf2.8xlarge"), update=True)[0] == "UPDATE_COMPLETE"
 
 
 @pytest.mark.parametrize("retained, instances", [(True, 1), (None, 3)])
 def test_update_retains_number_of_instances_only_if_asked(put_stack, sandbox_session, retained, instances):
     assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
-    other = variants(changed(), InitialInstanceCount=3)
+    other = variants(with_change(), InitialInstanceCount=3)
     if retained is not None:
         other["Resources"]["Endpoint"]["Properties"]["RetainAllVariantProperties"] = retained
     assert put_stack(other, update=True)[0] == "UPDATE_COMPLETE"
@@ -365,7 +367,7 @@ def test_update_retains_number_of_instances_only_if_asked(put_stack, sandbox_ses
 
 
 def test_instance_type_of_scaled_variant_changes_after_target_removal(put_stack):
-    scaled = changed()
+    scaled = with_change()
     scaled["Resources"]["Range"] = SCALED
     assert put_stack(scaled)[0] == "CREATE_COMPLETE"
     assert put_stack(TEMPLATE, update=True)[0] == "UPDATE_COMPLETE"

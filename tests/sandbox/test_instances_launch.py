@@ -58,7 +58,7 @@ def small(command, **more):
     return plan(command, type_="g5.xlarge", nodes=1, mode=", mode: none", **{"option": "on-demand", **more})
 
 
-def written(folder, text, script):
+def write(folder, text, script):
     folder.mkdir(exist_ok=True)
     (folder / "plan.yaml").write_text(text)
     (folder / "work").mkdir()
@@ -66,10 +66,10 @@ def written(folder, text, script):
     return folder / "plan.yaml"
 
 
-def launched(folder, text, script, *, messages, **more):
+def launch(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
     how = {"selection": None, "say": lambda _: None}
-    picked = gated_quote(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True), **how)
+    picked = gated_quote(write(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True), **how)
     options = {"root": folder, "sandbox": True, "scheduler": "local", "progress": lambda _: None, **more}
     told = LaunchOptions(notify=messages.append, **options)
     return launch_quote(*picked, told)
@@ -100,7 +100,7 @@ def test_two_nodes_one_reclaimed_with_notice_finish_with_undisturbed_result(tmp_
     messages = []
     text = plan(["python3", "train.py", str(STEPS)])
     slow = TRAINER.replace("0.05", "0.15")
-    run, report = launched(tmp_path, text, slow, messages=messages, interrupt_after_s=0.2, emulator=sandbox)
+    run, report = launch(tmp_path, text, slow, messages=messages, interrupt_after_s=0.2, emulator=sandbox)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "ec2", True)
     first, *_, last = report.attempts
     assert first.ended_by == "spot-interruption"
@@ -152,12 +152,12 @@ def assert_entered(nodes, instance, capfd):
 def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refused(tmp_path, sandbox, capfd):
     text = plan(["python3", "train.py", str(STEPS)], name="left", nodes=1)
     with pytest.raises(KeyboardInterrupt):
-        launched(tmp_path / "one", text, TRAINER, messages=Closing("attempt 1 started"), emulator=sandbox)
+        launch(tmp_path / "one", text, TRAINER, messages=Closing("attempt 1 started"), emulator=sandbox)
     submission = recorded_anyhow(tmp_path / "one", sandbox)
     source = reach_instances(submission, sandbox.process_environment(os.environ)).source
     messages = []
     with pytest.raises(SecondJobError, match=f"job {submission.job} runs on the instances of left"):
-        launched(tmp_path / "two", text, TRAINER, messages=messages, emulator=sandbox)
+        launch(tmp_path / "two", text, TRAINER, messages=messages, emulator=sandbox)
     assert not [line for line in messages if "slipway down" in line and "remove" in line], messages
     (instance,) = group_of(sandbox, "left").running
     assert isinstance(source, InstanceJobs)
@@ -203,7 +203,7 @@ def test_job_stopped_at_its_time_to_live_has_reason_of_guard_in_launch_status_an
 
     progress = []
     with pytest.raises(DeploymentFailedError, match="was cancelled"):
-        launched(tmp_path, text, TRAINER, messages=messages, emulator=sandbox, stop_when=ends, progress=progress.append)
+        launch(tmp_path, text, TRAINER, messages=messages, emulator=sandbox, stop_when=ends, progress=progress.append)
     reason = "its 2 hours have ended"
     assert any(line.endswith(f": {reason}") and line.startswith("the guard stopped") for line in messages), messages
     folder = latest("lives", tmp_path)
@@ -222,7 +222,7 @@ class TestEndings:
     def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
         command = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
         text = plan(command, name="gloo", option="on-demand", mode=", mode: none")
-        run, report = launched(tmp_path, text, GLOO, messages=[], emulator=sandbox)
+        run, report = launch(tmp_path, text, GLOO, messages=[], emulator=sandbox)
         assert report.status is RunStatus.SUCCEEDED
         # The log is the first node's, and torchrun orders nodes by the text of their addresses.
         assert re.search(r"^rank [01] of 2 sums to 3$", (run.logs / "attempt-1.log").read_text(), re.MULTILINE)
@@ -239,7 +239,7 @@ class TestEndings:
         text = small(["python3", "train.py"], name="fails").replace("nodes: 1", "nodes: 1, az_id: use2-az1")
         text = text.replace("option: on-demand", f"option: on-demand, reservation: {{id: {reserved}}}")
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, text, "raise SystemExit(3)", messages=messages, emulator=sandbox)
+            launch(tmp_path, text, "raise SystemExit(3)", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         assert any("failed: it failed more often than run.retries allows; ended with exit 3" in m for m in messages)
         until(lambda: not group_of(sandbox, "fails").desired)
@@ -252,7 +252,7 @@ class TestEndings:
         try:
             text = small(["true"], name="none", wait=0.05)
             with pytest.raises(NoCapacityError, match=r"do not have sufficient g5\.xlarge capacity") as refused:
-                launched(tmp_path, text, "", messages=[], emulator=sandbox, give_up=lambda: True)
+                launch(tmp_path, text, "", messages=[], emulator=sandbox, give_up=lambda: True)
         finally:
             sandbox.limit_instances()
         assert (refused.value.exit_code, group_of(sandbox, "none").desired) == (6, 0)
@@ -275,7 +275,7 @@ class TestEndings:
         text, capacity = small(["true"], name="waits", wait=0.05), threading.Thread(target=free)
         capacity.start()
         try:
-            _, report = launched(tmp_path, text, "", messages=messages, emulator=sandbox)
+            _, report = launch(tmp_path, text, "", messages=messages, emulator=sandbox)
         finally:
             capacity.join()
         assert report.status is RunStatus.SUCCEEDED
@@ -286,7 +286,7 @@ class TestEndings:
         sandbox.limit_instances(lacking=[f"g5.xlarge/{zone}" for zone in zones[:2]])
         text = small(["true"], name="third") + f"network: {{name: zones, az_ids: [{', '.join(zones)}]}}\n"
         try:
-            run, report = launched(tmp_path, text, "", messages=[], emulator=sandbox)
+            run, report = launch(tmp_path, text, "", messages=[], emulator=sandbox)
         finally:
             sandbox.limit_instances()
         assert report.status is RunStatus.SUCCEEDED
@@ -302,7 +302,7 @@ class TestEndings:
         messages = []
         text = small(["true"], name="other").replace("nodes: 1", "nodes: 1, fallback_types: [g6.xlarge]")
         try:
-            run, report = launched(tmp_path, text, "", messages=messages, emulator=sandbox)
+            run, report = launch(tmp_path, text, "", messages=messages, emulator=sandbox)
         finally:
             sandbox.limit_instances()
         assert report.status is RunStatus.SUCCEEDED
@@ -328,7 +328,7 @@ class TestEndings:
         messages = []
         text = plan(["python3", "train.py", "3000"], name="old", nodes=1) + "guardrails: {ttl_h: 0.01}\n"
         with pytest.raises(DeploymentFailedError, match="was cancelled"):
-            launched(tmp_path, text, TRAINER, messages=messages, emulator=sandbox)
+            launch(tmp_path, text, TRAINER, messages=messages, emulator=sandbox)
         assert any("the guard stopped the nodes of job" in message for message in messages)
         report = stored_report(latest("old", tmp_path))
         assert (report.status, report.guard_reason) == (RunStatus.CANCELLED, "its 0.01 hours have ended")
@@ -338,7 +338,7 @@ class TestEndings:
     def test_cancelled_job_saves_before_instances_end(self, tmp_path, sandbox):
         text = plan(["python3", "train.py", "3000"], name="cancelled", nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
-            launched(tmp_path, text, TRAINER, messages=[], emulator=sandbox, stop_when=lambda _: True)
+            launch(tmp_path, text, TRAINER, messages=[], emulator=sandbox, stop_when=lambda _: True)
         assert refused.value.exit_code == 6
         (report,) = tmp_path.glob(".slipway/runs/cancelled/2*/report.json")
         document = json.loads(report.read_text())
@@ -349,7 +349,7 @@ class TestEndings:
         monkeypatch.setattr("launcher.targets.ec2.files.INSTANCE_SCRIPT", "templates/kubernetes/fetch_job.py")
         messages = []
         with pytest.raises(DeploymentFailedError) as failed:
-            launched(tmp_path, small(["true"], name="unfit"), "", messages=messages, emulator=sandbox)
+            launch(tmp_path, small(["true"], name="unfit"), "", messages=messages, emulator=sandbox)
         assert "the lines above name the reason" in failed.value.hint
         assert any("3 instances could not start the job; the last:" in message for message in messages)
         until(lambda: not group_of(sandbox, "unfit").desired)
@@ -358,7 +358,7 @@ class TestEndings:
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:none-AbCdEf"
         text = small(["true"], name="unread", run=f", secrets: {{HF_TOKEN: '{arn}'}}")
         with pytest.raises(DeploymentFailedError, match="the job failed"):
-            launched(tmp_path, text, "", messages=[], emulator=sandbox)
+            launch(tmp_path, text, "", messages=[], emulator=sandbox)
         (log,) = tmp_path.glob(".slipway/runs/unread/2*/logs/attempt-1.log")
         assert re.match(
             r"slipway: cannot read the job's secrets: run.secrets.HF_TOKEN: .*ResourceNotFound", log.read_text()
@@ -369,7 +369,7 @@ class TestEndings:
         arn = secrets.create_secret(Name="whole", SecretString='{"user": "ada"}')["ARN"]
         script = "import os; print('has', os.environ['LOGIN'], 'SLIPWAY_REMARKS' in os.environ)"
         text = small(["python3", "train.py"], name="whole", run=f", secrets: {{LOGIN: '{arn}'}}")
-        run, _ = launched(tmp_path, text, script, messages=[], emulator=sandbox)
+        run, _ = launch(tmp_path, text, script, messages=[], emulator=sandbox)
         log = (run.logs / "attempt-1.log").read_text()
         assert "LOGIN is the whole JSON text of a secret with the keys ['user']" in log
         assert 'has {"user": "ada"} False' in log

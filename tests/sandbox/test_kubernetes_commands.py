@@ -62,7 +62,7 @@ TARGETS = {
 """Where it is. On HyperPod its jobs wait in a team's queue, and an operator makes their pods."""
 
 
-def undisturbed(part):
+def run_undisturbed(part):
     """The state of a node's part in the last checkpoint of a run that nothing disturbs."""
     state = b""
     for step in range(1, STEPS + 1):
@@ -228,12 +228,12 @@ def test_job_is_followed_detached_cancelled_and_removed(started_sandbox):
         rest, err = following.communicate(timeout=PATIENCE_S)
     assert following.returncode == 0, err
     assert int(line.split()[-1]) >= HOLD
-    assert f"ends with {undisturbed('0').hex()}" in rest
+    assert f"ends with {run_undisturbed('0').hex()}" in rest
     assert started_sandbox.json_of("status", name)["status"] == "succeeded"
     report = started_sandbox.json_of("report", name)
     assert (report["status"], report["scheduler"]) == ("succeeded", "kubernetes")
     assert report["attempts"][-1]["last_step"] == STEPS
-    assert started_sandbox.parts(name, 1) == [undisturbed("0")]
+    assert started_sandbox.parts(name, 1) == [run_undisturbed("0")]
     assert "has ended already" in started_sandbox.terminal("cancel", name, "--yes").stderr
     assert (
         started_sandbox.json_of("status", name)["status"]
@@ -290,4 +290,4 @@ def test_two_disturbed_pods_finish_with_undisturbed_result(started_sandbox, dist
     written = (started_sandbox.root / ".slipway" / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
     of_agent = [line for line in written if json.loads(line).get("node")]
     assert len(of_agent) == len(set(of_agent)) > 0
-    assert started_sandbox.parts(name, 2) == [undisturbed("0"), undisturbed("1")]
+    assert started_sandbox.parts(name, 2) == [run_undisturbed("0"), run_undisturbed("1")]

@@ -49,7 +49,7 @@ class Launched:
 
 
 @pytest.fixture(scope="module", params=SCHEDULERS)
-def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launched:
+def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launched:
     root = tmp_path_factory.mktemp("launch")
     run = {"command": [sys.executable, "patient.py", *SAVING], "workdir": str(patient_work(root))}
     (root / "plan.yaml").write_text(f"{PLAN}run: {json.dumps(run)}\n")
@@ -69,27 +69,27 @@ def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Launched(folder=folder, report=report, messages=messages)
 
 
-def test_job_is_interrupted_once_resumed_and_finished(launched: Launched) -> None:
-    assert launched.report.status is RunStatus.SUCCEEDED
-    assert launched.report.simulated
-    first, second = launched.report.attempts
+def test_job_is_interrupted_once_resumed_and_finished(launch: Launched) -> None:
+    assert launch.report.status is RunStatus.SUCCEEDED
+    assert launch.report.simulated
+    first, second = launch.report.attempts
     assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("spot-interruption", 75, 0)
     assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, TRAINER_STEPS)
     assert second.resumed_from_step > 0
     assert second.resumed_from_step == first.last_step
 
 
-def test_steps_before_checkpoint_are_not_repeated(launched: Launched) -> None:
-    resumed = launched.report.attempts[1].resumed_from_step
-    assert min(launched.steps(1)) <= resumed
-    assert min(launched.steps(2)) > resumed
+def test_steps_before_checkpoint_are_not_repeated(launch: Launched) -> None:
+    resumed = launch.report.attempts[1].resumed_from_step
+    assert min(launch.steps(1)) <= resumed
+    assert min(launch.steps(2)) > resumed
 
 
-def test_restore_appears_in_s3_requests(launched: Launched) -> None:
-    step = launched.report.attempts[1].resumed_from_step
-    lines = (launched.folder.logs / "s3-requests.jsonl").read_text().splitlines()
+def test_restore_appears_in_s3_requests(launch: Launched) -> None:
+    step = launch.report.attempts[1].resumed_from_step
+    lines = (launch.folder.logs / "s3-requests.jsonl").read_text().splitlines()
     requests = [json.loads(line) for line in lines]
-    began = launched.report.attempts[1].started_at.isoformat()
+    began = launch.report.attempts[1].started_at.isoformat()
     ours = [request for request in requests if f"/step-{step}/" in request["path"]]
     written = [request for request in ours if request["method"] == "PUT" and request["time"] < began]
     read = [request for request in ours if request["method"] == "GET" and request["time"] >= began]
@@ -98,12 +98,12 @@ def test_restore_appears_in_s3_requests(launched: Launched) -> None:
     assert all(request["status"] in (200, 206) for request in read)
 
 
-def test_weights_equal_undisturbed_run(launched: Launched, undisturbed: str) -> None:
-    assert undisturbed in launched.log(2)
+def test_weights_equal_undisturbed_run(launch: Launched, undisturbed: str) -> None:
+    assert undisturbed in launch.log(2)
 
 
-def test_run_folder_holds_all_records_of_launch(launched: Launched) -> None:
-    names = {path.name for path in launched.folder.path.iterdir()}
+def test_run_folder_holds_all_records_of_launch(launch: Launched) -> None:
+    names = {path.name for path in launch.folder.path.iterdir()}
     assert {
         "plan.json",
         "quote.json",
@@ -114,19 +114,19 @@ def test_run_folder_holds_all_records_of_launch(launched: Launched) -> None:
         "events.jsonl",
         "logs",
     } <= names
-    quote: dict[str, Any] = launched.folder.read_json("quote.json")
-    outputs: dict[str, Any] = launched.folder.read_json("outputs.json")
+    quote: dict[str, Any] = launch.folder.read_json("quote.json")
+    outputs: dict[str, Any] = launch.folder.read_json("outputs.json")
     assert quote["schema"] == "slipway.quote/1"
     assert {output["PlanDigest"] for output in outputs.values() if "PlanDigest" in output} == {quote["digest"]}
-    assert (launched.folder.path.parent / "latest").resolve() == launched.folder.path.resolve()
+    assert (launch.folder.path.parent / "latest").resolve() == launch.folder.path.resolve()
 
 
-def test_deployment_is_verified_and_unemulated_resources_named(launched: Launched) -> None:
-    verified = launched.report.verified_resources
+def test_deployment_is_verified_and_unemulated_resources_named(launch: Launched) -> None:
+    verified = launch.report.verified_resources
     assert any("checkpoint bucket" in resource for resource in verified)
     assert any("private subnet zone" in resource for resource in verified)
     assert any("cluster queue" in resource for resource in verified)
-    assert all(status == "CREATE_COMPLETE" for _, status in launched.report.stacks)
+    assert all(status == "CREATE_COMPLETE" for _, status in launch.report.stacks)
     # Every service of a training cluster is asked; what stays open is a part that the sandbox does not have.
     expected = (
         "VPC range",
@@ -139,11 +139,11 @@ def test_deployment_is_verified_and_unemulated_resources_named(launched: Launche
         "boundary",
     )
     assert not [start for start in expected if not any(resource.startswith(start) for resource in verified)]
-    assert not [resource for resource in launched.report.not_emulated if "Slipway has no check for it" in resource]
-    assert any("EFA interfaces" in resource for resource in launched.report.not_emulated)
-    assert not any("CDKToolkit" in resource or "ECR" in resource for resource in launched.report.not_emulated)
+    assert not [resource for resource in launch.report.not_emulated if "Slipway has no check for it" in resource]
+    assert any("EFA interfaces" in resource for resource in launch.report.not_emulated)
+    assert not any("CDKToolkit" in resource or "ECR" in resource for resource in launch.report.not_emulated)
 
 
-def test_plan_of_run_folder_has_quoted_digest(launched: Launched) -> None:
-    again = price(launched.folder.path / "plan.json", datetime.now(UTC), PriceOptions(any_age=True))
-    assert again.quotes[0].digest == launched.folder.read_json("quote.json")["digest"]
+def test_plan_of_run_folder_has_quoted_digest(launch: Launched) -> None:
+    again = price(launch.folder.path / "plan.json", datetime.now(UTC), PriceOptions(any_age=True))
+    assert again.quotes[0].digest == launch.folder.read_json("quote.json")["digest"]

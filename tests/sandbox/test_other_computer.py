@@ -63,7 +63,7 @@ def second(account, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def launched(first, warm_program):
+def launch(first, warm_program):
     """A job that runs, launched on the first computer by a launcher that is still following it."""
     (first.folder / "work").mkdir()
     (first.folder / "work/train.txt").write_text("what the trainer reads")
@@ -91,7 +91,7 @@ def launched(first, warm_program):
         process.wait()
 
 
-def test_each_command_finds_run_by_region_or_store(account, second, launched, slipway):
+def test_each_command_finds_run_by_region_or_store(account, second, launch, slipway):
     """In the order of a colleague's day: look, read, cancel, count, remove."""
     sandbox, _ = account
     here = ("--region", REGION, "--sandbox")

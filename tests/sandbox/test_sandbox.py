@@ -136,7 +136,7 @@ with Sandbox(scheduler=scheduler) as sandbox:
 """
 
 
-def described(sandbox):
+def describe(sandbox):
     """What there is of a sandbox, for somebody who wants to see it gone."""
     server = sandbox._server
     pids = processes.with_descendants({server._server.pid, server._keeper.pid})
@@ -215,7 +215,7 @@ class TestEnd:
     def test_sandbox_can_be_stopped_twice(self):
         sandbox = Sandbox(scheduler="local")
         with sandbox:
-            description = described(sandbox)
+            description = describe(sandbox)
             sandbox.stop()
             assert remains(description) == []
         with pytest.raises(AwsError, match="is not running"):

@@ -130,7 +130,7 @@ PREPAID |= {
 """What is bought in advance on each target, and what the doctor says of it at a second launch."""
 
 
-def changed(plan, *keys):
+def with_change(plan, *keys):
     plan = deepcopy(plan)
     for section, key, value, *_ in keys:
         plan.setdefault(section, {})[key] = value
@@ -147,7 +147,7 @@ class Account:
     def __init__(self, kind, sandbox, front, root):
         self.sandbox, self.front, self.root, self.told = sandbox, front, root, []
         target = {"region": REGION, "az_id": "use2-az1", "instance_type": "p5.48xlarge", "nodes": 2, "kind": kind}
-        self.plan = changed(PLAN, *(("target", key, value) for key, value in target.items()))
+        self.plan = with_change(PLAN, *(("target", key, value) for key, value in target.items()))
         environment = sandbox.process_environment({})
         self.session = Session(environment=environment, region=REGION)
         programs = root / "programs"
@@ -226,7 +226,7 @@ class Account:
         """Whether a waiting job would be taken back, where no machines come for it in its zone."""
         picked = self.priced(plan)
         other = self.root / "other.json"
-        other.write_text(json.dumps(changed(plan, ZONE)))
+        other.write_text(json.dumps(with_change(plan, ZONE)))
         fallback = Fallback(
             options=self.options(),
             candidates=lambda: price(other, datetime.now(UTC), PriceOptions(any_age=True, everything=True)),
@@ -269,7 +269,7 @@ def test_cluster_is_reused_changed_removed_and_recreated(kind, tmp_path):
             account.launch(account.plan)
         events = account.events()
 
-        mended = changed(account.plan, ("run", "command", ["sh", "-c", SAVE.format(1)]))
+        mended = with_change(account.plan, ("run", "command", ["sh", "-c", SAVE.format(1)]))
         assert account.launch(mended).status is RunStatus.SUCCEEDED
         assert account.events() == events, "\n".join(account.told)
         assert "cluster second exists as planned: nothing is deployed" in account.told
@@ -290,13 +290,13 @@ def test_cluster_is_reused_changed_removed_and_recreated(kind, tmp_path):
         groups = [[ZONE], *[[change] for change in refused]] if kind == "eks" else [[ZONE], refused]
         for keys in filter(None, groups):
             with pytest.raises(ImpossibleError, match=r"cannot be changed in this way|refuses this") as problem:
-                account.deploy(changed(mended, *keys), approve=no)
+                account.deploy(with_change(mended, *keys), approve=no)
             paths = {finding.path for finding in problem.value.findings} - {""}
             assert paths <= {f"{section}.{key}" for section, key, *_ in keys}
             assert kind == "eks" or keys == [ZONE] or len(paths) == len(keys)
         assert account.events() == events
 
-        account.deploy(changed(mended, *allowed))
+        account.deploy(with_change(mended, *allowed))
         assert account.events() != events
         text = "\n".join(account.told)
         stops = {f"{section}.{key}" for section, key, _, needs in allowed if needs == STOP}
@@ -313,13 +313,13 @@ def test_cluster_is_reused_changed_removed_and_recreated(kind, tmp_path):
 
         bought, message = PREPAID[kind]
         sandbox.create_prerequisites(training_plans=[BOUGHT])
-        again = changed(mended, *bought, ("run", "command", ["sh", "-c", SAVE.format(2)]))
+        again = with_change(mended, *bought, ("run", "command", ["sh", "-c", SAVE.format(2)]))
         assert account.launch(again).status is RunStatus.SUCCEEDED
         assert any(f"removed log group {log}" in line for line in account.told) is has_control_plane
         # HyperPod's instances are in AWS's account, and plain instances end with their job.
         free = 2 if kind == "ec2" or "hyperpod" in kind else 0
         until(lambda: account.block()["AvailableInstanceCount"] == free)
-        last = changed(again, ("run", "command", ["sh", "-c", SAVE.format(3)]))
+        last = with_change(again, ("run", "command", ["sh", "-c", SAVE.format(3)]))
         assert account.launch(last).status is RunStatus.SUCCEEDED
         assert any(message in line for line in account.told), "\n".join(account.told)
 
@@ -342,10 +342,10 @@ def test_open_reservation_filled_by_own_nodes_is_reused(kind, tmp_path):
             return found["AvailableInstanceCount"]
 
         run = ("run", "command", ["sh", "-c", SAVE.format(1)])
-        reserved = changed(account.plan, run, ("purchase", "reservation", {"id": name}))
+        reserved = with_change(account.plan, run, ("purchase", "reservation", {"id": name}))
         assert account.launch(reserved).status is RunStatus.SUCCEEDED
         assert free() == 0
-        again = changed(reserved, ("run", "command", ["sh", "-c", SAVE.format(2)]))
+        again = with_change(reserved, ("run", "command", ["sh", "-c", SAVE.format(2)]))
         assert account.launch(again).status is RunStatus.SUCCEEDED
         expected = "reservation: active, 0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster, no end"
         assert expected in account.told, "\n".join(account.told)

@@ -209,7 +209,7 @@ def alone(stack, nodes, folder, work, variables):
     return started
 
 
-def trained(text):
+def train(text):
     """The digests of weights in a log."""
     return {line.split()[1] for line in text.splitlines() if line.startswith("trained ")}
 
@@ -243,4 +243,4 @@ def test_framework_trainer_resumes_to_undisturbed_result(  # noqa: PLR0917
     for event in ("checkpoints-not-recognised", "checkpoint-removed"):
         assert event not in "".join(logs)
     assert "output-missing" not in logs[2]
-    assert trained(logs[2]) == trained(undisturbed) != set()
+    assert train(logs[2]) == train(undisturbed) != set()

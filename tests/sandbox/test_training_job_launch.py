@@ -51,7 +51,7 @@ def small(command, **more):
     return plan(command, type_="g5.xlarge", nodes=1, mode=", mode: none", **{"option": "on-demand", **more})
 
 
-def written(folder, text, script):
+def write(folder, text, script):
     (folder / "plan.yaml").write_text(text)
     (folder / "work").mkdir()
     (folder / "work" / "train.py").write_text(script)
@@ -63,9 +63,9 @@ def launching(folder, messages, **more):
     return LaunchOptions(notify=messages.append, progress=lambda now: messages.append(str(now)), **options)
 
 
-def launched(folder, text, script, *, messages, **more):
+def launch(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
-    priced = price(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
+    priced = price(write(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
     return launch_quote(priced, *pick(priced, None), launching(folder, messages, **more))
 
 
@@ -76,7 +76,7 @@ def window(name, begins, ends):
     return f", training_plan: {{arn: '{arn}', count: 2, fee_usd: 9, starts_at: {start}, ends_at: {end}}}"
 
 
-def undisturbed(part):
+def run_undisturbed(part):
     """What a node's run comes to that nothing disturbs."""
     state = b""
     for step in range(1, STEPS + 1):
@@ -87,15 +87,15 @@ def undisturbed(part):
 def test_two_nodes_lost_without_notice_finish_with_undisturbed_result(tmp_path):
     messages = []
     text = plan(["python3", "train.py", str(STEPS)])
-    run, report = launched(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.5)
+    run, report = launch(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.5)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "sagemaker", True)
     first, *_, last = report.attempts
     assert (first.ended_by, first.last_step > 0) == ("node-lost", True)
     assert 0 < last.resumed_from_step < STEPS == last.last_step
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"begins at {last.resumed_from_step}\n" in log
-    assert f"ends with {undisturbed(0)}" in log
-    assert f"[algo-2] ends with {undisturbed(1)}" in log
+    assert f"ends with {run_undisturbed(0)}" in log
+    assert f"[algo-2] ends with {run_undisturbed(1)}" in log
     assert "SageMaker reclaims the instances without notice" in messages
     assert report.billable.seconds < report.billable.trained_seconds < report.billable.quoted_seconds
     submission = run.read_json(FILE)
@@ -129,7 +129,7 @@ class TestEndings:
     def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
         command = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
         text = plan(command, type_="g5.xlarge", option="on-demand", mode=", mode: none")
-        run, report = launched(tmp_path, text, GLOO, messages=[], emulator=sandbox)
+        run, report = launch(tmp_path, text, GLOO, messages=[], emulator=sandbox)
         assert report.status is RunStatus.SUCCEEDED
         log = (run.logs / "attempt-1.log").read_text()
         assert "rank 0 of 2 sums to 3\n" in log
@@ -138,9 +138,7 @@ class TestEndings:
     def test_finally_failing_command_fails_launch_with_reason(self, tmp_path, sandbox):
         messages = []
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(
-                tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", messages=messages, emulator=sandbox
-            )
+            launch(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         (failure,) = [message for message in messages if "failed: AlgorithmError" in message]
         assert "exit code 3" in failure
@@ -149,7 +147,7 @@ class TestEndings:
         sandbox.limit_training(quotas={"ml.p5.48xlarge": 1})
         try:
             with pytest.raises(DeploymentFailedError, match="is 1 Instances") as refused:
-                launched(tmp_path, plan(["true"]), "", messages=[], emulator=sandbox)
+                launch(tmp_path, plan(["true"]), "", messages=[], emulator=sandbox)
         finally:
             sandbox.limit_training()
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
@@ -158,7 +156,7 @@ class TestEndings:
         sandbox.limit_training(lacking=("spot", "on-demand"))
         try:
             with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
-                launched(tmp_path, plan(["true"], wait=0.05), "", messages=[], emulator=sandbox, give_up=lambda: True)
+                launch(tmp_path, plan(["true"], wait=0.05), "", messages=[], emulator=sandbox, give_up=lambda: True)
         finally:
             sandbox.limit_training()
         assert refused.value.exit_code == 6
@@ -166,7 +164,7 @@ class TestEndings:
     def test_job_without_spot_capacity_moves_to_on_demand(self, tmp_path, sandbox):
         messages = []
         text = plan(["python3", "train.py", "20"], type_="g5.xlarge", nodes=1, option="[spot, on-demand]", wait=0.05)
-        path = written(tmp_path, text, TRAINER)
+        path = write(tmp_path, text, TRAINER)
         options = launching(tmp_path, messages, emulator=sandbox)
         fallback = Fallback(
             options=options,
@@ -191,7 +189,7 @@ class TestEndings:
         messages = []
         image = "123456789012.dkr.ecr.us-east-2.amazonaws.com/team/none:1"
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", messages=messages, emulator=sandbox)
+            launch(tmp_path, small(["true"], run=f", image: '{image}'"), "", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         assert f"Cannot pull container image {image}" in "\n".join([*messages, str(refused.value)])
 
@@ -199,7 +197,7 @@ class TestEndings:
         messages = []
         text = small(["python3", "train.py"], run=", time_limit_h: 0.001")
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, text, "import time; time.sleep(60)", messages=messages, emulator=sandbox)
+            launch(tmp_path, text, "import time; time.sleep(60)", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         assert any(
             "the job reached its time limit (run.time_limit_h): launch it again" in message for message in messages
@@ -211,7 +209,7 @@ class TestEndings:
         script = TRAINER.replace("0.05", "0.2")
         text = plan(["python3", "train.py", "600"], nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
-            launched(tmp_path, text, script, messages=messages, emulator=sandbox, stop_when=lambda _: True)
+            launch(tmp_path, text, script, messages=messages, emulator=sandbox, stop_when=lambda _: True)
         assert refused.value.exit_code == 6
         (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
         document = json.loads(report.read_text())
@@ -227,7 +225,7 @@ class TestEndings:
             return True
 
         with pytest.raises(DeploymentFailedError, match="was cancelled"):
-            launched(tmp_path, plan(command, nodes=1), "", messages=messages, emulator=sandbox, stop_when=stop)
+            launch(tmp_path, plan(command, nodes=1), "", messages=messages, emulator=sandbox, stop_when=stop)
         assert time.monotonic() - began[0] < 45  # the grace time is 90 s
         (run,) = tmp_path.glob(".slipway/runs/jobbed/2*")
         (notice,) = [event for event in read_events(run / "events.jsonl") if event["event"] == "notice"]
@@ -237,7 +235,7 @@ class TestEndings:
     def test_expired_training_plan_refused(self, tmp_path, sandbox):
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
-            launched(tmp_path, text, "", messages=[], emulator=sandbox)
+            launch(tmp_path, text, "", messages=[], emulator=sandbox)
         message = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
         assert (refused.value.exit_code, "ended at" in message) == (5, True)
 
@@ -250,7 +248,7 @@ class TestEndings:
         bought = window("later", 86400, 172800)
         text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=bought)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
-            launched(tmp_path, text, "", messages=messages, emulator=sandbox, give_up=lambda: True)
+            launch(tmp_path, text, "", messages=messages, emulator=sandbox, give_up=lambda: True)
         assert not isinstance(ended.value, NoCapacityError)
         assert "the nodes come in 24 h, when the reservation starts: following until then" in messages
 
@@ -260,5 +258,5 @@ class TestEndings:
 
         messages = Heard(sandbox, tmp_path, "run.workdir: ", create)
         with pytest.raises(DeploymentFailedError, match="exists already and belongs to another submission") as refused:
-            launched(tmp_path, small(["true"]), "", messages=messages, emulator=sandbox)
+            launch(tmp_path, small(["true"]), "", messages=messages, emulator=sandbox)
         assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has its own name")

@@ -44,7 +44,7 @@ def test_links_of_every_page_have_an_existing_target(page):
     assert dead == []
 
 
-def parsed(arguments):
+def parse_page(arguments):
     """What the CLI makes of a command line: it ends the test where it takes no such option or command."""
     command: Any = get_command(app)
     context = command.make_context("slipway", arguments)
@@ -60,7 +60,7 @@ def test_every_documented_command_is_accepted_by_the_cli(page):
         for line in lines(block):
             arguments = shlex.split(line)
             if arguments[0] == "slipway" and "--version" not in arguments:
-                parsed(arguments[1:])
+                parse_page(arguments[1:])
 
 
 @pytest.mark.parametrize("page", PAGES)

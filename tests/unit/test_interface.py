@@ -161,11 +161,11 @@ def reference():
             r"Options\([^()]*(?:\(\))?\)", "Options()", re.sub(r"<function \w+ at \w+>", "silent", signature)
         )
         plain = re.sub(r"(?:[a-z_]+\.)+([A-Z]\w+)", r"\1", signature.replace("PlanFile", "str | PathLike"))
-        lines += [f"## {name}", "", f"    {kind} {name}{plain}", "", *_indented(inspect.getdoc(value) or "")]
+        lines += [f"## {name}", "", f"    {kind} {name}{plain}", "", *_indent(inspect.getdoc(value) or "")]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _indented(text):
+def _indent(text):
     """A docstring as Markdown: its sections as lists."""
     for line in text.splitlines():
         entry = re.fullmatch(r" {4}(\w+): (.*)", line)

@@ -37,7 +37,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def resolved(*settings: str) -> plan_file.ResolvedPlan:
+def resolve(*settings: str) -> plan_file.ResolvedPlan:
     return plan_file.resolve(Path("plan.yaml"), settings)
 
 
@@ -51,7 +51,7 @@ class TestOrder:
         write(home / "project/slipway.toml", "[target]\nregion = 'us-west-2'\nnodes = 3\n[tags]\nteam = 'nlp'")
         write(home / "project/jobs/base.yaml", "target: {nodes: 4}")
         Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
-        got = resolved("target.instance_type=p5.48xlarge")
+        got = resolve("target.instance_type=p5.48xlarge")
         target = got.request.target
         assert (target.region, target.nodes.minimum, target.os.value) == (("us-west-2",), 4, "alinux2023")
         assert target.instance_type == ("p5.48xlarge",)
@@ -66,11 +66,11 @@ class TestOrder:
         organisation = write(home / "org.yaml", "guardrails: {ttl_h: 24}\ntags: {team: null}\n")
         monkeypatch.setenv("SLIPWAY_ORGANISATION_DEFAULTS", str(organisation))
         with pytest.raises(SlipwayError) as raised:
-            resolved("target.nodes=2")
+            resolve("target.nodes=2")
         (finding,) = raised.value.findings
         assert finding.path == "tags.team"
         assert finding.message.endswith(f"got null; the value is from organisation file {organisation}, line 2")
-        assert resolved("tags.team=nlp").request.tags == {"team": "nlp"}
+        assert resolve("tags.team=nlp").request.tags == {"team": "nlp"}
 
     def test_defaults_overridden_by_the_plan_have_no_effect(self, home):
         before = PlanBase(plan_file.load(Path("plan.yaml")))._parts
@@ -95,26 +95,26 @@ class TestOrder:
         Path("plan.yaml").write_text(
             "slipway: 1\nname: s\nworkload: {serve: {model: llama-3.1-8b}}\n", encoding="utf-8"
         )
-        assert resolved().request.workload.train is None
+        assert resolve().request.workload.train is None
 
     def test_hours_of_the_command_line_replace_the_tokens_of_the_plan(self, home):
-        train = resolved("hours=3").request.workload.train
+        train = resolve("hours=3").request.workload.train
         assert (train.hours, train.tokens_b) == (3, None)
 
     def test_two_amounts_in_one_file_are_both_kept_for_the_check(self, home):
         Path("plan.yaml").write_text(PLAN.replace("tokens_b: 2", "tokens_b: 2, hours: 3"), encoding="utf-8")
-        train = resolved().request.workload.train
+        train = resolve().request.workload.train
         assert (train.hours, train.tokens_b) == (3, 2)
 
     def test_workdir_of_a_base_file_is_relative_to_the_base_file(self, home):
         write(home / "project/common/base.yaml", "run: {workdir: src}")
         Path("plan.yaml").write_text(f"{PLAN}extends: ../common/base.yaml\n", encoding="utf-8")
-        assert resolved().request.run.workdir == "../common/src"
+        assert resolve().request.run.workdir == "../common/src"
 
     def test_empty_section_of_the_plan_keeps_the_defaults(self, home):
         write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
         Path("plan.yaml").write_text(f"{PLAN}target:\n", encoding="utf-8")
-        assert resolved().request.target.region == ("us-east-1",)
+        assert resolve().request.target.region == ("us-east-1",)
 
     @pytest.mark.parametrize(
         "base,plan,settings,read",
@@ -132,14 +132,14 @@ class TestOrder:
     def test_null_removes_a_value_of_the_layers_below(self, home, base, plan, settings, read):
         write(Path("base.yaml"), base)
         Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n{plan}\n", encoding="utf-8")
-        assert read(resolved(*settings).request)
+        assert read(resolve(*settings).request)
 
     def test_null_of_a_middle_layer_removes_and_of_no_value_is_refused(self, home):
         write(home / "project/slipway.toml", "[tags]\na = 'x'\nb = 'y'")
         write(Path("base.yaml"), "tags: {a: null, c: null}")
         Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError) as caught:
-            resolved()
+            resolve()
         assert [(finding.path, finding.hint) for finding in caught.value.findings] == [
             ("tags.c", "null removes a value of a layer below, and none gives c")
         ]
@@ -170,7 +170,7 @@ class TestValues:
         ],
     )
     def test_setting_is_read_with_the_type_of_the_key(self, home, setting, read):
-        assert read(resolved(setting).request)
+        assert read(resolve(setting).request)
 
     @pytest.mark.parametrize(
         "setting,words",
@@ -191,7 +191,7 @@ class TestValues:
     )
     def test_wrong_setting_is_refused_with_the_key(self, home, setting, words):
         with pytest.raises(SlipwayError) as caught:
-            resolved(setting)
+            resolve(setting)
         text = " ".join([str(caught.value), getattr(caught.value, "hint", "") or ""])
         text += " ".join(f"{finding.path} {finding.message}" for finding in getattr(caught.value, "findings", ()))
         assert words in text
@@ -205,7 +205,7 @@ class TestValues:
         ],
     )
     def test_settings_of_a_mapping_and_of_its_keys_are_joined(self, home, settings, expected):
-        assert resolved(*settings).request.run.env == expected
+        assert resolve(*settings).request.run.env == expected
 
     @pytest.mark.parametrize(
         "settings",
@@ -217,7 +217,7 @@ class TestValues:
     def test_wrong_settings_and_wrong_lines_of_the_file_are_refused_together(self, home, settings):
         write(Path("plan.yaml"), PLAN + "target: {regon: us-east-1}\nnetwork: {nat: gatewy}\n")
         with pytest.raises(UnreadableInputError) as refused:
-            resolved(*settings)
+            resolve(*settings)
         texts = [f"{finding.path}: {finding.message}" for finding in refused.value.findings]
         assert refused.value.message == "plan.yaml with --set has 4 problems"
         for word in (*(text.partition("=")[0] for text in settings), "target.regon", "network.nat"):
@@ -226,7 +226,7 @@ class TestValues:
     def test_wrong_setting_alone_is_one_problem_of_the_settings(self, home):
         write(Path("plan.yaml"), PLAN + "target: {nodes: 1}\n")
         with pytest.raises(UnreadableInputError) as refused:
-            resolved("target.nodes=some")
+            resolve("target.nodes=some")
         assert refused.value.message == "--set has 1 problem"
 
     def test_wrong_setting_and_unknown_region_of_the_file_are_refused_together(self, home, slipway):
@@ -238,12 +238,12 @@ class TestValues:
 
     def test_settings_out_of_range_alone_are_impossible_and_not_unreadable(self, home):
         with pytest.raises(ImpossibleError) as refused:
-            resolved("target.nodes=0", "run.retries=-5")
+            resolve("target.nodes=0", "run.retries=-5")
         assert [finding.path for finding in refused.value.findings] == ["target.nodes", "run.retries"]
 
     def test_setting_below_a_plain_value_is_refused(self, home):
         with pytest.raises(UnreadableInputError) as refused:
-            resolved("run.env=A", "run.env.B=y")
+            resolve("run.env=A", "run.env.B=y")
         assert any("run.env is set to A" in finding.message for finding in refused.value.findings)
 
     @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ class TestValues:
     def test_variable_that_the_file_does_not_list_is_refused_with_the_line(self, home, text, hint):
         Path("plan.yaml").write_text(f"{PLAN}{text}\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError) as caught:
-            resolved()
+            resolve()
         finding = caught.value.findings[0]
         assert (finding.code, finding.line) == ("variable-not-listed", 4)
         assert finding.hint.startswith(hint)
@@ -265,10 +265,10 @@ class TestValues:
     def test_empty_variable_is_text_in_a_table_and_refused_elsewhere(self, home, monkeypatch):
         monkeypatch.setenv("EMPTY", "")
         Path("plan.yaml").write_text(f"{PLAN}env: [EMPTY]\nrun: {{env: {{A: '${{EMPTY}}'}}}}\n", encoding="utf-8")
-        assert resolved().request.run.env == {"A": ""}
+        assert resolve().request.run.env == {"A": ""}
         Path("plan.yaml").write_text(f"{PLAN}env: [EMPTY]\ntarget: {{nodes: '${{EMPTY}}'}}\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match=r"target\.nodes: the value is empty"):
-            resolved()
+            resolve()
 
     def test_only_listed_environment_variables_are_filled_in(self, home, monkeypatch):
         monkeypatch.setenv("TEAM", "nlp")
@@ -278,7 +278,7 @@ class TestValues:
             "target: {nodes: '${NODES}'}\nrun: {env: {A: '${HOME}'}}\n",
             encoding="utf-8",
         )
-        request = resolved().request
+        request = resolve().request
         assert (request.tags, request.target.nodes.minimum, request.run.env) == (
             {"team": "nlp-dev"},
             3,
@@ -289,14 +289,14 @@ class TestValues:
         monkeypatch.delenv("TEAM", raising=False)
         Path("plan.yaml").write_text(f"{PLAN}env: [TEAM]\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match="no variable TEAM"):
-            resolved()
+            resolve()
 
 
 class TestRefusals:
     def test_unknown_key_of_a_layer_is_refused_with_file_and_line(self, home):
         path = write(home / "project/.slipway/defaults.yaml", "target:\n  regoin: us-east-1\n")
         with pytest.raises(UnreadableInputError, match=str(path)) as caught:
-            resolved()
+            resolve()
         assert (caught.value.findings[0].path, caught.value.findings[0].line) == ("target.regoin", 2)
 
     def test_circular_extends_is_refused(self, home):
@@ -304,7 +304,7 @@ class TestRefusals:
         write(Path("b.yaml"), "extends: a.yaml")
         Path("plan.yaml").write_text(f"{PLAN}extends: a.yaml\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match=r"plan\.yaml -> a\.yaml -> b\.yaml -> a\.yaml"):
-            resolved()
+            resolve()
 
     @pytest.mark.parametrize("named,problem", [("no.yaml", "does not exist"), ("folder", "is a folder")])
     def test_extends_of_what_is_no_file_is_refused_with_the_line(self, home, named, problem):
@@ -312,7 +312,7 @@ class TestRefusals:
         write(Path("base.yaml"), f"target: {{region: us-east-1}}\nextends: {named}")
         Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match=r"base\.yaml has 1 problem") as caught:
-            resolved()
+            resolve()
         finding = caught.value.findings[0]
         assert (finding.path, finding.line) == ("extends", 2)
         assert f"{named} {problem}" in finding.message
@@ -322,25 +322,25 @@ class TestRefusals:
         Path("other.yaml").symlink_to("base.yaml")
         Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match=r"plan\.yaml has 1 problem") as caught:
-            resolved()
+            resolve()
         assert "base.yaml does not exist" in caught.value.findings[0].message
 
     @pytest.mark.parametrize("named", ["\\ud800", "a\\udc41.yaml", "\\0"])
     def test_extends_of_what_no_file_can_be_named_is_refused(self, home, named):
         Path("plan.yaml").write_text(f'{PLAN}extends: "{named}"\n', encoding="utf-8")
         with pytest.raises(UnreadableInputError, match="extends must be the path of a file"):
-            resolved()
+            resolve()
 
     @pytest.mark.parametrize("named", ["https://example.com/base.yaml", "s3://bucket/base.yaml"])
     def test_extends_of_an_address_is_refused(self, home, named):
         Path("plan.yaml").write_text(f"{PLAN}extends: {named}\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match="the path of a local file"):
-            resolved()
+            resolve()
 
     def test_wrong_value_of_a_toml_file_is_refused_with_the_line(self, home):
         write(home / "project/slipway.toml", "# ours\n[storage]\nlustre_gib = 'lots'\n[run.env]\n'1X' = 'a'\n")
         with pytest.raises(UnreadableInputError) as caught:
-            resolved()
+            resolve()
         assert [(finding.path, finding.line) for finding in caught.value.findings] == [
             ("storage.lustre_gib", 3),
             ("run.env.1X", 5),
@@ -350,12 +350,12 @@ class TestRefusals:
         write(home / "project/slipway.toml", "")
         write(home / "project/.slipway/defaults.yaml", "")
         with pytest.raises(UnreadableInputError, match="two files of defaults"):
-            resolved()
+            resolve()
 
     def test_missing_organisation_file_is_refused(self, home, monkeypatch):
         monkeypatch.setenv("SLIPWAY_ORGANISATION_DEFAULTS", str(home / "no.yaml"))
         with pytest.raises(UnreadableInputError, match="names no file"):
-            resolved()
+            resolve()
 
     @pytest.mark.parametrize("name", ["project/slipway.toml", "project/.slipway/defaults.yaml", UNDER_HOME])
     @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ class TestRefusals:
         else:
             path.symlink_to(kind.format(name=path.name))
         with pytest.raises(UnreadableInputError, match=f"cannot read the file of defaults {path}: {reason}"):
-            resolved()
+            resolve()
 
     def test_link_of_another_user_to_trusted_defaults_is_refused(self, home):
         if os.getuid() != 0:
@@ -387,7 +387,7 @@ class TestRefusals:
         path.symlink_to(write(home / "own.toml", ""))
         os.chown(path, 12345, -1, follow_symlinks=False)
         with pytest.raises(UnreadableInputError, match="belongs to another user \\(uid 12345\\)"):
-            resolved()
+            resolve()
 
     def test_defaults_owned_by_another_user_are_refused(self, home, monkeypatch):
         if os.getuid() != 0:
@@ -395,7 +395,7 @@ class TestRefusals:
         path = write(home / "project/slipway.toml", "[run]\ncommand = ['curl', 'x']")
         os.chown(path, 12345, -1)
         with pytest.raises(UnreadableInputError, match="belongs to another user"):
-            resolved()
+            resolve()
 
 
 class TestCommands:

@@ -57,7 +57,7 @@ FREE = (
 
 def differences(template, quote):
     """The names of quantities that are not what was quoted."""
-    quantities, quoted = of_template(template, quote), of_quote(quote)
+    quantities, quoted = check_template(template, quote), check_quote(quote)
     return sorted(
         name for name in quantities.keys() | quoted.keys() if not same(quantities.get(name, 0), quoted.get(name, 0))
     )
@@ -77,12 +77,12 @@ def resources(template, kind):
 # ------------------------------------------------------------------------------------------------- what is deployed
 
 
-def of_template(template, quote):
+def check_template(template, quote):
     """What a template makes, as the quantities of a month's bill."""
-    return {**of_instances(template, quote), **of_storage(template, quote), **of_watch(template)}
+    return {**check_instances(template, quote), **check_storage(template, quote), **check_monitoring(template)}
 
 
-def of_instances(template, quote):
+def check_instances(template, quote):
     """The type, the range, the copies, and what runs beside the rest while a version is deployed."""
     (config,) = resources(template, "AWS::SageMaker::EndpointConfig")
     (variant,) = config["ProductionVariants"]
@@ -115,7 +115,7 @@ def other_instances(template, most):
     return most if rolling is None else math.ceil(rolling["MaximumBatchSize"]["Value"] / 100 * most)
 
 
-def of_storage(template, quote):
+def check_storage(template, quote):
     """Volumes, the bucket of what is kept, and the logs."""
     (config,) = resources(template, "AWS::SageMaker::EndpointConfig")
     (variant,) = config["ProductionVariants"]
@@ -137,7 +137,7 @@ def traffic_gb(quote):
     return quantity(quote, "requests into the endpoint") + quantity(quote, "answers out of it")
 
 
-def of_watch(template):
+def check_monitoring(template):
     """Alarms, metrics and what else watches the endpoint."""
     functions = resources(template, "AWS::Lambda::Function")
     function = functions[0]
@@ -159,7 +159,7 @@ def of_watch(template):
 # --------------------------------------------------------------------------------------------------- what is quoted
 
 
-def of_quote(quote):
+def check_quote(quote):
     """The same quantities as the quote has them; a line that nothing is known of is one too."""
     (scaling,) = [policy["value"] for policy in quote["policies"] if policy["name"] == "autoscaling"]
     least, most = re.fullmatch(r"(\d+) to (\d+) instances", scaling).groups()

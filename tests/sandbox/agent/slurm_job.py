@@ -93,7 +93,7 @@ print(f"rank {rank} ends with {state}", flush=True)
 """
 
 
-def expected(rank):
+def expect(rank):
     state = rank
     for step in range(1, STEPS + 1):
         state = sha256(f"{state} {step}".encode()).hexdigest()
@@ -241,7 +241,7 @@ class Job:
         until(lambda: self.state().final, self.describe)
         assert self.state() is JobState.COMPLETED, self.output()
         for rank in range(self.nodes):
-            assert f"rank {rank} ends with {expected(str(rank))}" in self.output()
+            assert f"rank {rank} ends with {expect(str(rank))}" in self.output()
 
 
 @pytest.fixture

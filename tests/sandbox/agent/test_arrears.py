@@ -74,7 +74,7 @@ def test_checkpoint_on_both_nodes_after_kill_is_stored_and_resumed(killed_pair, 
         assert killed_pair.node.events("checkpoint-kept", attempt=2, part=rank) == []
 
 
-def lost(pair):
+def lose(pair):
     shutil.rmtree(pair.finished(1, 2))
 
 
@@ -86,13 +86,13 @@ def spoilt(pair):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def of_another_life(pair):
+def write_other_attempt(pair):
     path = pair.record(1)
     entries = json.loads(path.read_text())
     path.write_text(json.dumps({name: entry | {"life": "r1.a0.7.0 on 2"} for name, entry in entries.items()}))
 
 
-def of_an_unknown_life(pair):
+def write_unknown_attempt(pair):
     for rank in (0, 1):
         path = pair.record(rank)
         entries = json.loads(path.read_text())
@@ -103,9 +103,9 @@ def of_an_unknown_life(pair):
 
 DOUBTS = [
     spoilt,
-    of_another_life,
-    pytest.param(lost, marks=pytest.mark.slow),
-    pytest.param(of_an_unknown_life, marks=pytest.mark.slow),
+    write_other_attempt,
+    pytest.param(lose, marks=pytest.mark.slow),
+    pytest.param(write_unknown_attempt, marks=pytest.mark.slow),
 ]
 
 

@@ -29,7 +29,7 @@ def dcp_trainer(node, bucket, sample):
 
 
 @pytest.fixture
-def stored(bucket, sample):
+def store(bucket, sample):
     """Puts a step's checkpoint into the bucket, completely or in part."""
 
     def put(step, *, without="", **changed):
@@ -55,14 +55,14 @@ class TestStart:
         assert node.output()[0] == "start anew"
         assert node.events("nothing-restored")
 
-    def test_resume_uses_newest_complete_checkpoint_and_reports_skipped(self, dcp_trainer, bucket, stored, sample):
+    def test_resume_uses_newest_complete_checkpoint_and_reports_skipped(self, dcp_trainer, bucket, store, sample):
         name = shard(sample)
-        stored(1)
-        stored(2, without=name)
-        stored(3)
+        store(1)
+        store(2, without=name)
+        store(3)
         bucket.write(f"step-3/{name}", b"x")
-        stored(4, metadata=b"\x80\x04K\x01.")
-        stored(5, without=".metadata")
+        store(4, metadata=b"\x80\x04K\x01.")
+        store(5, without=".metadata")
         node = dcp_trainer(0)
         assert node.run() == 0
         assert node.output() == [f"start {uri(1)}"]
@@ -72,19 +72,19 @@ class TestStart:
         assert reasons[3].startswith(f"{name} has 1 bytes instead of")
         assert reasons[2] == f"{name} is missing"
 
-    def test_metadata_of_incomplete_checkpoint_is_invalidated(self, dcp_trainer, bucket, stored, sample):
+    def test_metadata_of_incomplete_checkpoint_is_invalidated(self, dcp_trainer, bucket, store, sample):
         name = shard(sample)
-        stored(1)
-        stored(2, without=name)
+        store(1)
+        store(2, without=name)
         node = dcp_trainer(0)
         assert node.run() == 0
         bucket.write(f"step-2/{name}", (sample / name).read_bytes())  # as when the next life is torn off in its save
         assert node.run(attempt=2) == 0
         assert node.output() == [f"start {uri(1)}"] * 2
 
-    def test_resumed_checkpoint_is_untagged(self, dcp_trainer, bucket, stored):
-        stored(1)
-        stored(2, without=".metadata")
+    def test_resumed_checkpoint_is_untagged(self, dcp_trainer, bucket, store):
+        store(1)
+        store(2, without=".metadata")
         for key in [*bucket.keys()]:
             bucket.supersede(key)
         assert dcp_trainer(0).run() == 0
@@ -99,9 +99,9 @@ class TestRunningCommand:
         assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-3", "step-4"}
         assert {key.partition("/")[0] for key in bucket.expiring()} == {"step-1", "step-2"}
 
-    def test_incomplete_checkpoint_does_not_count_among_kept(self, dcp_trainer, bucket, stored, sample):
-        stored(1)
-        stored(2, without=shard(sample))
+    def test_incomplete_checkpoint_does_not_count_among_kept(self, dcp_trainer, bucket, store, sample):
+        store(1)
+        store(2, without=shard(sample))
         node = dcp_trainer(3, keep=2)  # the trainer goes on from step 1 and saves 2 again
         assert node.run() == 0
         assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-2", "step-3"}

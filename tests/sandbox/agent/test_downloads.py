@@ -122,7 +122,7 @@ def test_cancelled_download_makes_no_further_requests(store_behind_front, store_
 SIZES = [0, 1, 3 * PART_BYTES, 70_000, PART_BYTES, 2 * PART_BYTES + 5, PART_BYTES - 1]
 
 
-def uploaded(store, folder):
+def upload(store, folder):
     """Objects of several sizes; their contents."""
     contents = {}
     with store.uploads() as uploads:
@@ -137,7 +137,7 @@ def uploaded(store, folder):
 
 
 def test_parallel_downloads_with_broken_connections_are_complete(store_behind_front, store_front, tmp_path):
-    contents = uploaded(store_behind_front, tmp_path)
+    contents = upload(store_behind_front, tmp_path)
     request_number = itertools.count()
     store_front.rule = lambda *_: "cut-body" if next(request_number) % 3 == 0 else None
     with store_behind_front.downloads() as downloads:
@@ -149,7 +149,7 @@ def test_parallel_downloads_with_broken_connections_are_complete(store_behind_fr
 
 
 def test_missing_object_does_not_prevent_other_downloads(store_behind_front, tmp_path):
-    contents = uploaded(store_behind_front, tmp_path)
+    contents = upload(store_behind_front, tmp_path)
     downloads = store_behind_front.downloads()
     missing = downloads.download("missing", tmp_path / "missing", 5 * PART_BYTES)
     coming = {key: downloads.download(key, tmp_path / key, len(content)) for key, content in contents.items()}

@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox.agent.kept import is_hashed, unsent
 
 
-def finished(node):
+def finish(node):
     return list(node.folder.glob("node/*/tiny/finished.json"))
 
 
@@ -26,7 +26,7 @@ def killed_node(node, bucket, front):
     trainer = ("python3", str(node.folder / "train.py"), "2", "0", "1000")
     node.job(command=("sh", "-c", '"$@"; sleep 60', "sh", *trainer))
     agent = node.start()
-    node.wait_until(lambda: [path for path in finished(node) if is_hashed(path, "step-2")])
+    node.wait_until(lambda: [path for path in finish(node) if is_hashed(path, "step-2")])
     kill(node, agent)
     assert bucket.whole() == []
     return node
@@ -82,7 +82,7 @@ def test_changed_copy_on_node_is_not_resumed(killed_node, bucket, front):
 
 
 def test_copy_without_hashes_is_kept_and_not_resumed(killed_node, bucket, front):
-    (path,) = finished(killed_node)
+    (path,) = finish(killed_node)
     entries = json.loads(path.read_text())
     path.write_text(json.dumps({name: entry | {"hashes": {}} for name, entry in entries.items()}))
     front.rule = lambda *_: None

@@ -11,7 +11,7 @@ import pytest
 from tests.sandbox.agent.in_place import TRAINER
 
 
-def noticed(node):
+def notice_job(node):
     """A notice after the first checkpoint; the agent's exit code."""
     agent = node.start()
     node.wait_until(lambda: list(node.folder.glob("node/*/*/checkpoints/checkpoint-5/trainer")))
@@ -32,7 +32,7 @@ def saved_at(node):
 @pytest.mark.parametrize("code", ["0", "1"])
 def test_checkpoint_saved_on_signal_counts_with_any_exit_code(trainer_node, bucket, number, code):
     trainer_node.job(number, code)
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     assert signals(trainer_node) == [number]
     assert not trainer_node.events("checkpoint-dropped")
     assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
@@ -41,14 +41,14 @@ def test_checkpoint_saved_on_signal_counts_with_any_exit_code(trainer_node, buck
 
 def test_trainer_saving_on_sigterm_has_whole_grace_time(trainer_node, bucket):
     trainer_node.job("SIGTERM", "late", grace_seconds=40.0)
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     assert signals(trainer_node) == ["SIGTERM"]
     assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
 
 
 def test_trainer_without_handler_runs_until_grace_time_ends(trainer_node, bucket):
     trainer_node.job("none", "0", grace_seconds=11.0)
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     (event,) = trainer_node.events("signal-not-handled")
     assert "neither SIGUSR1 nor SIGTERM has a handler in train.py (process " in event["reason"]
     assert signals(trainer_node) == ["SIGTERM"]
@@ -57,7 +57,7 @@ def test_trainer_without_handler_runs_until_grace_time_ends(trainer_node, bucket
 
 def test_checkpoint_torn_by_kill_is_dropped(trainer_node, bucket):
     trainer_node.job("SIGTERM", "late", grace_seconds=1.0)
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     assert signals(trainer_node) == ["SIGTERM", "SIGKILL"]
     assert trainer_node.steps("checkpoint-uploaded") == []
     assert [event["folder"] for event in trainer_node.events("checkpoint-dropped")] == ["checkpoint-5"]
@@ -66,7 +66,7 @@ def test_checkpoint_torn_by_kill_is_dropped(trainer_node, bucket):
 @pytest.mark.parametrize("name,sent", [("SIGTERM", ["SIGTERM"]), ("none", ["SIGTERM"])])
 def test_planned_signal_is_sent(trainer_node, bucket, name, sent):
     trainer_node.job("SIGUSR1" if name == "none" else "SIGTERM", "0", grace_seconds=2.0, signal=name)
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     assert signals(trainer_node) == sent
     assert not trainer_node.events("signal-not-handled")
     assert bool([line for line in trainer_node.output() if line.startswith("SAVED")]) == (name == "SIGTERM")
@@ -76,7 +76,7 @@ def test_shell_and_helper_processes_are_not_signalled(trainer_node, bucket):
     """bash dies of SIGUSR1, and so do tee and sleep."""
     line = f"sleep 100 & {sys.executable} train.py SIGUSR1 0 > >(tee -a copy.txt); echo the shell goes on; kill %1"
     trainer_node.job(command=("bash", "-c", line))
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     assert "the shell goes on" in trainer_node.output()
     assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
     assert (trainer_node.folder / "copy.txt").read_text().splitlines()[-1].startswith("SAVED AT")
@@ -101,7 +101,7 @@ def test_notice_with_deaf_processes_around_trainer_saves(trainer_node, bucket, l
     trainer_node.job(
         command=("bash", "-c", line.replace("PYTHON", sys.executable)), signal="auto" if name == "auto" else caught
     )
-    assert noticed(trainer_node) == 75
+    assert notice_job(trainer_node) == 75
     assert signals(trainer_node) == [caught]
     assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
 

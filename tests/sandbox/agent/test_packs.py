@@ -34,7 +34,7 @@ def folder_of_many(place, step, *, seed=1, number=MANY + 200):
     return folder
 
 
-def finished(folder):
+def finish(folder):
     return FinishedFolder(step=int(folder.name.partition("-")[2]), path=folder, files=local_files(folder))
 
 
@@ -44,7 +44,7 @@ def content(folder):
 
 def stored(store, folder, sender=None):
     """Send a folder and commit it; its manifest and the bytes that had to be sent."""
-    manifest, sent = (sender or Sender(store, WRITER)).send(finished(folder))
+    manifest, sent = (sender or Sender(store, WRITER)).send(finish(folder))
     whole = assemble(store, manifest, session=WRITER.session)
     commit(store, whole, session=WRITER.session)
     return whole, sent
@@ -105,9 +105,9 @@ class TestManySmallFiles:
         sender = Sender(store, WRITER)
         front.rule = lambda method, path: 403 if method == "PUT" and "-packs/00001" in path else None
         with pytest.raises(Exception, match="AccessDenied"):
-            sender.send(finished(folder))
+            sender.send(finish(folder))
         front.rule = lambda *_: None
-        manifest, sent = sender.send(finished(folder))
+        manifest, sent = sender.send(finish(folder))
         assert 0 < sent < manifest.bytes
         commit(store, assemble(store, manifest, session=WRITER.session), session=WRITER.session)
         restored_checkpoint, _ = restored(store, tmp_path / "down")
@@ -115,7 +115,7 @@ class TestManySmallFiles:
 
     def test_small_file_changed_after_completion_refused(self, store, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
-        before = finished(folder)
+        before = finish(folder)
         sorted(folder.glob("part-0/*"))[3].write_bytes(b"x" * 3)
         with pytest.raises(UnusableCheckpointError, match="changed after it was finished"):
             Sender(store, WRITER).send(before)

@@ -19,11 +19,11 @@ from tests.attack.disks import fill, mounted
 WRITER = Placement(run="r1", attempt=1, session="r1.a1", part=0, parts=1, node="n")
 
 
-def unchanged(_):
+def unchanged_files(_):
     """The trainer left it."""
 
 
-def removed(best):
+def remove(best):
     shutil.rmtree(best)
 
 
@@ -58,7 +58,7 @@ def copy(store, tmp_path):
     return replace(best, step=30, path=newest, files=local_files(newest), folder="checkpoint-30", hashes=hashes)
 
 
-@pytest.mark.parametrize("change", [unchanged, removed, partly_removed, written_again])
+@pytest.mark.parametrize("change", [unchanged_files, remove, partly_removed, written_again])
 def test_copy_on_node_is_restored_with_the_best_as_it_was_stored(store, tmp_path, copy, change):
     checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
@@ -85,7 +85,7 @@ def test_copy_on_node_is_restored_with_the_best_as_it_was_stored(store, tmp_path
 )
 def test_node_brings_its_own_part_of_the_best(store, tmp_path, copy, part, brought):
     """The first node also brings the parts of nodes that the job no longer has."""
-    removed(tmp_path / "previous" / "checkpoint-10")
+    remove(tmp_path / "previous" / "checkpoint-10")
     restore = Restore(
         store=store,
         checkpoints=tmp_path,
@@ -100,7 +100,7 @@ def test_node_brings_its_own_part_of_the_best(store, tmp_path, copy, part, broug
 
 
 def test_disk_that_cannot_take_the_best_keeps_the_copy(store, tmp_path, copy):
-    removed(tmp_path / "previous" / "checkpoint-10")
+    remove(tmp_path / "previous" / "checkpoint-10")
     (tmp_path / "previous" / ".slipway-restore").write_text("in the way")
     skipped = []
     restore = Restore(

@@ -71,7 +71,7 @@ if not os.environ.get("SLIPWAY_RESUME_FILE"):
 """One callback has kept its best of step 20, the other writes its last.ckpt again and again."""
 
 
-def resumed(node, script, *, attempt=2):
+def resume(node, script, *, attempt=2):
     """What the next attempt finds on an empty node."""
     node.lose()
     node.job(command=(sys.executable, "-c", script))
@@ -90,7 +90,7 @@ class TestLightning:
         (newest, *_) = survey(objects)
         assert (newest.step, newest.main, newest.counted) == (41, "last.ckpt", True)
         assert newest.others == ("best.ckpt", "epoch=3-step=40.ckpt")
-        assert resumed(node, PLAIN_NAMES) == (
+        assert resume(node, PLAIN_NAMES) == (
             "last.ckpt {'best.ckpt': 'best of step 40', 'epoch=3-step=40.ckpt': 'state of step 40', "
             "'last.ckpt': 'state of step 45'}"
         )
@@ -110,7 +110,7 @@ class TestLightning:
         assert (newest.step, newest.counted, newest.main, newest.others) == (3, True, "epoch=2.ckpt", ("epoch=0.ckpt",))
         listed = page("s3://store", survey(objects), 100)
         assert "  save 3: epoch=2.ckpt, in one set with epoch=0.ckpt" in listed
-        assert resumed(node, PLAIN_EPOCHS) == "epoch=2.ckpt {'epoch=0.ckpt': 'state 0', 'epoch=2.ckpt': 'state 2'}"
+        assert resume(node, PLAIN_EPOCHS) == "epoch=2.ckpt {'epoch=0.ckpt': 'state 0', 'epoch=2.ckpt': 'state 2'}"
         assert node.events("restored")[-1]["counted"]
 
     def test_separate_last_checkpoint_restored_with_best(self, node, bucket, objects):
@@ -122,7 +122,7 @@ class TestLightning:
         assert node.steps("checkpoint-uploaded")[-1] == 50
         (newest, *_) = survey(objects)
         assert (newest.step, newest.main, newest.others) == (50, "last.ckpt", ("epoch=1-step=20.ckpt",))
-        assert resumed(node, BEST_AND_LAST) == (
+        assert resume(node, BEST_AND_LAST) == (
             "last.ckpt {'epoch=1-step=20.ckpt': 'weights of epoch=1-step=20.ckpt at 20', "
             "'last.ckpt': 'weights of last.ckpt at 50'}"
         )
@@ -145,7 +145,7 @@ while not Path("{node.folder}/go").exists(): time.sleep(0.1)
         assert agent.wait(timeout=90) == 0
         assert survey(objects)[0].step == 20
         held = f"{FAKE_LIGHTNING}\nheld()"
-        assert resumed(node, held) == (
+        assert resume(node, held) == (
             "last.ckpt {'best.ckpt': 'weights of best.ckpt at 10', 'last.ckpt': 'weights of last.ckpt at 20'}"
         )
 
@@ -163,7 +163,7 @@ save("best.ckpt", 10, "best.ckpt"); time.sleep(3); save("last.ckpt", 20, "best.c
         assert node.run(attempt=2) == 0
         assert node.steps("checkpoint-uploaded", 2) == [30]
         held = "last.ckpt {'best.ckpt': 'weights of best.ckpt at 10', 'last.ckpt': 'weights of last.ckpt at 30'}"
-        assert resumed(node, f"{FAKE_LIGHTNING}\nheld()", attempt=3) == held
+        assert resume(node, f"{FAKE_LIGHTNING}\nheld()", attempt=3) == held
 
     def test_last_equal_to_named_checkpoint_stored_once(self, node, bucket):
         script = f"""{FAKE_LIGHTNING}
@@ -206,7 +206,7 @@ class TestHuggingFace:
         assert node.run() == 0
         (newest, *_) = survey(objects)
         assert (newest.step, newest.main, newest.others) == (30, "checkpoint-30", ("checkpoint-10",))
-        assert resumed(node, HF) == "checkpoint-30 ['checkpoint-10', 'checkpoint-30']"
+        assert resume(node, HF) == "checkpoint-30 ['checkpoint-10', 'checkpoint-30']"
 
     def test_parts_of_the_best_on_other_nodes_are_in_the_set(self, node, bucket):
         """Only the first node's folder says which one is the best; both nodes get all parts back."""
@@ -337,7 +337,7 @@ class TestNemo:
         (newest, *_) = survey(objects)
         best, last = "m--val_loss=0.1-step=10-consumed_samples=80", "m--val_loss=0.2-step=30-consumed_samples=240"
         assert (newest.step, newest.main, newest.others) == (30, last, (best,))
-        assert resumed(node, NEMO) == str([best, last])
+        assert resume(node, NEMO) == str([best, last])
 
 
 BEST_APART = (
@@ -385,7 +385,7 @@ class TestBestInItsOwnTree:
         assert node.run() == 0
         (newest, *_) = survey(objects)
         assert (newest.step, newest.main, newest.others) == (30, "last.ckpt", ("best/epoch=1.ckpt",))
-        assert resumed(node, BEST_APART) == "['best/epoch=1.ckpt', 'last.ckpt']"
+        assert resume(node, BEST_APART) == "['best/epoch=1.ckpt', 'last.ckpt']"
 
     def test_openrlhf_best_of_actor_and_critic_restored(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", OPENRLHF), keep=1)
@@ -393,7 +393,7 @@ class TestBestInItsOwnTree:
         (newest, *_) = survey(objects)
         assert (newest.step, newest.mains) == (40, ("_actor/global_step40", "_critic/global_step40"))
         assert newest.others == ("_actor/best_global_step20", "_critic/best_global_step20")
-        latest = resumed(node, OPENRLHF)
+        latest = resume(node, OPENRLHF)
         tags = ("best_global_step20", "global_step40")
         assert node.output()[-2] == str([f"{tree}/{tag}" for tree in ("_actor", "_critic") for tag in tags])
         assert latest == "['global_step40', 'global_step40']"

@@ -39,7 +39,7 @@ if "hang" in sys.argv:
 """
 
 
-def saved(node):
+def save_plan(node):
     return [int(line.split()[1]) for line in node.output() if line.startswith("saved")]
 
 
@@ -61,7 +61,7 @@ class TestCapacityEnd:
         assert (notice["source"], notice["at"], notice["left_s"]) == ("capacity-end", ends_at, 900.0)
         assert trainer_node.events("drain-failed")  # there is no Slurm here
         assert trainer_node.events("interrupted")[0]["ended_by"] == "time-limit"
-        assert bucket.whole() == saved(trainer_node)
+        assert bucket.whole() == save_plan(trainer_node)
 
     def test_capacity_end_too_near_prevents_start(self, trainer_node, bucket):
         trainer_node.job(600, 0, ends_at=soon(600))
@@ -81,11 +81,11 @@ class TestRebalance:
         try:
             agent = trainer_node.start()
             trainer_node.wait_for("command-started")
-            assert saved(trainer_node) == []
+            assert save_plan(trainer_node) == []
             service.recommend_rebalance()
             trainer_node.wait_for("checkpoint-uploaded")
             time.sleep(0.5)
-            assert len(saved(trainer_node)) == 1  # once, and then as before
+            assert len(save_plan(trainer_node)) == 1  # once, and then as before
             assert agent.poll() is None
             assert len(trainer_node.events("rebalance-recommended")) == 1
             service.arm()

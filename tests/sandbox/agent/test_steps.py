@@ -20,7 +20,7 @@ def command(name="train", then=""):
     return step(name, then).command
 
 
-def done(node):
+def done_steps(node):
     """How often each step was done, by its name and its node."""
     return {
         path.name.removeprefix("done-"): len(path.read_text().split("\n")) - 1 for path in node.folder.glob("done-*")
@@ -47,7 +47,7 @@ def test_failed_step_is_repeated_alone(node, bucket):
     assert node.events("failed")[0]["reason"] == "after-1 ended with 4"
     node.job(command=command(), before=(step("prepare"),), after=(step("merge"), step("judge")), **PLAN)
     assert node.run(attempt=2) == 0
-    assert done(node) == {"prepare-0": 1, "train-0": 1, "merge-0": 1, "judge-0": 1}
+    assert done_steps(node) == {"prepare-0": 1, "train-0": 1, "merge-0": 1, "judge-0": 1}
     assert not node.events("command-ended", attempt=2)
 
 
@@ -59,7 +59,7 @@ def test_notice_during_step_resumes_at_step(node, bucket):
     assert agent.wait(timeout=60) == 75
     (node.folder / "go").touch()
     assert node.run(attempt=2) == 0
-    assert done(node) == {"prepare-0": 1, "tokens-0": 1, "train-0": 1}
+    assert done_steps(node) == {"prepare-0": 1, "tokens-0": 1, "train-0": 1}
 
 
 def test_second_node_waits_for_steps_of_first(node, bucket):
@@ -68,13 +68,13 @@ def test_second_node_waits_for_steps_of_first(node, bucket):
     agents = [node.start(node=f"vn{part}", SLURM_NODEID=str(part), **common) for part in (0, 1)]
     node.wait_for("step-started")
     node.wait_for("attempt-started", part=1)
-    assert done(node) == {}
+    assert done_steps(node) == {}
     (node.folder / "go").touch()
     assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
-    assert done(node) == {"shared-0": 1, "own-0": 1, "own-1": 1, "train-0": 1, "train-1": 1, "merge-0": 1}
+    assert done_steps(node) == {"shared-0": 1, "own-0": 1, "own-1": 1, "train-0": 1, "train-1": 1, "merge-0": 1}
 
 
 def test_store_without_step_marks_stops_job(node, bucket):
     node.job(command=command(), before=(step("prepare"),), plan_uri="s3://no-such-bucket/x")
     assert node.run() == 74
-    assert done(node) == {}
+    assert done_steps(node) == {}

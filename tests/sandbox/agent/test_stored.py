@@ -19,7 +19,7 @@ ODD = {
 }
 
 
-def dropped(node, attempt=None):
+def drop(node, attempt=None):
     return [(event["step"], event["reason"]) for event in node.events("checkpoint-dropped", attempt)]
 
 
@@ -30,7 +30,7 @@ class TestUnstorableCheckpoints:
         script = f"{SHELL} mkdir tmp; echo weights >tmp/data; {make}; mv tmp step-3"
         node.job(command=("bash", "-c", script))
         assert node.run() == 74
-        ((step, dropped_reason),) = dropped(node)
+        ((step, dropped_reason),) = drop(node)
         assert (step, dropped_reason.startswith("step-3 holds"), reason in dropped_reason) == (3, True, True)
         assert bucket.whole() == []
         assert (
@@ -41,7 +41,7 @@ class TestUnstorableCheckpoints:
         script = f"{SHELL} mkdir tmp; echo w >tmp/data; mv tmp step-1; mkdir tmp; mkfifo tmp/x; mv tmp step-2; sleep 1"
         node.job(command=("bash", "-c", script))
         assert node.run() == 74
-        assert [step for step, _ in dropped(node)] == [2]
+        assert [step for step, _ in drop(node)] == [2]
         assert bucket.whole() == [1]
 
     def test_unstorable_checkpoint_reported_once_during_command(self, node, bucket):
@@ -50,7 +50,7 @@ class TestUnstorableCheckpoints:
         node.wait_for("checkpoint-dropped")
         agent.terminate()
         assert agent.wait() == 143
-        assert len(dropped(node)) == 1
+        assert len(drop(node)) == 1
 
     def test_unstorable_part_on_one_node_does_not_delay_other_node(self, node, bucket):
         script = f"{SHELL} mkdir tmp; echo w >tmp/data; [ $SLURM_NODEID = 0 ] || mkfifo tmp/x; mv tmp step-1; sleep 2"
@@ -58,7 +58,7 @@ class TestUnstorableCheckpoints:
         common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
         agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
         assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
-        ((_, dropped_reason),) = dropped(node)
+        ((_, dropped_reason),) = drop(node)
         assert "its part cannot be used: step-1 holds 'x', a FIFO" in dropped_reason
 
     def test_empty_folders_of_other_ranks_do_not_prevent_storing(self, node, bucket):
@@ -143,7 +143,7 @@ class TestCheckpointWrittenAgain:
         agent = node.start()
         node.wait_for("upload-retry")
         assert let_go(node, front, agent) == 0
-        assert (bucket.whole(), dropped(node)) == ([1], [])
+        assert (bucket.whole(), drop(node)) == ([1], [])
         assert restored_files(node) == written_files(node, change)
 
     @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", SAME_TIME])
@@ -162,7 +162,7 @@ class TestCheckpointWrittenAgain:
         script = f"{SHELL} for i in 1 2; do mkdir -p step-1; echo $i >step-1/data; touch step-1/_DONE; sleep 0.4; done"
         node.job(command=("bash", "-c", script))
         assert node.run() == 0
-        assert ({*bucket.whole()}, dropped(node)) == ({1}, [])
+        assert ({*bucket.whole()}, drop(node)) == ({1}, [])
         assert restored_files(node)["data"] == "2"
 
     def test_rewrite_interrupted_by_kill_is_not_stored(self, node, bucket, front):

@@ -37,7 +37,7 @@ def begin(objects, step):
     return begin_text(*begun, what="this job")
 
 
-def trained(node, *, attempt, run="r1", **environment):
+def train(node, *, attempt, run="r1", **environment):
     """An attempt of the trainer on an empty node; what it resumed from."""
     node.job(command=(sys.executable, "-c", POISONED), keep=9, run=run)
     assert node.run(attempt=attempt, **environment) == 0
@@ -46,11 +46,11 @@ def trained(node, *, attempt, run="r1", **environment):
 
 class TestAgent:
     def test_job_from_step_resumes_there_and_later_saves_count(self, node, bucket, objects):
-        assert trained(node, attempt=1, STEPS="5") == "resumes 0 "
+        assert train(node, attempt=1, STEPS="5") == "resumes 0 "
         before = set(bucket.keys())
         assert begin(objects, 2) == "this job resumes from step 2; out of the running, not deleted: 5, 4, 3"
         node.lose()
-        assert trained(node, attempt=2, run="r2", STEPS="4", MENDED="1") == "resumes 2 1.5"
+        assert train(node, attempt=2, run="r2", STEPS="4", MENDED="1") == "resumes 2 1.5"
         assert before <= set(bucket.keys())
         assert {step: one.withdrawn for step in (3, 4, 5) for one in survey(objects) if one.step == step} == {
             3: False,
@@ -58,7 +58,7 @@ class TestAgent:
             5: True,
         }
         node.lose()
-        assert trained(node, attempt=3, run="r2", STEPS="4") == "resumes 4 1.5"
+        assert train(node, attempt=3, run="r2", STEPS="4") == "resumes 4 1.5"
         assert {event["reason"] for event in node.events("restore-skipped")} == {
             "launch --from-step took it out of the running"
         }
@@ -70,10 +70,10 @@ class TestAgent:
         assert node.run(STEPS="4") == 74
         front.rule = lambda *_: None
         assert begin(objects, 2).endswith("not deleted: 3")
-        assert trained(node, attempt=2, STEPS="2") == "resumes 2 1.5"
+        assert train(node, attempt=2, STEPS="2") == "resumes 2 1.5"
         assert "copy on this node" in node.events("restore-skipped", 2)[0]["reason"]
         assert begin(objects, 3) == "this job resumes from step 3, the last one in the running"
-        assert trained(node, attempt=3, STEPS="3") == "resumes 3 nan"
+        assert train(node, attempt=3, STEPS="3") == "resumes 3 nan"
 
     def test_unusable_withdrawal_record_stops_job(self, node, bucket):
         whole(bucket, 1)

@@ -350,7 +350,7 @@ def test_cluster_update_changes_only_updatable_properties(update_cluster, change
 STORE, REPORTS = "boots-of-pcs", "s3://boots-of-pcs/jobs/.guard/x/trouble/boots"
 
 
-def scripted(chips):
+def script_shell(chips):
     """The lifecycle actions of a group of g5.xlarge that is to have `chips` chips."""
     arguments = [
         "--lustre=fs",
@@ -405,7 +405,7 @@ def create_group(pcs, world, pcs_cluster, template, reports):
             template,
             computeNodeGroupName=name,
             scalingConfiguration={"minInstanceCount": count if name == "login" else 0, "maxInstanceCount": count},
-            nodeLifecycleActions=scripted(chips),
+            nodeLifecycleActions=script_shell(chips),
         )
         group = pcs.create_compute_node_group(**request)["computeNodeGroup"]["id"]
         if name != "login":

@@ -111,7 +111,7 @@ def test_unknown_principal_is_refused(session):
         simulate_permissions(session, f"arn:aws:iam::{ACCOUNT}:role/nobody", ["s3:GetObject"])
 
 
-def examined(world_sandbox, kind, check, qualifier=None):
+def examine(world_sandbox, kind, check, qualifier=None):
     """The doctor's only check by one examination of a plan of a kind."""
     own = {} if qualifier is None else {"security": {"qualifier": qualifier}}
     data = ten_hours_on_p5(kind.value, REGION, **own)
@@ -150,13 +150,13 @@ def execution(client, role):
 def test_doctor_says_that_execution_role_has_the_rights(execution, world_sandbox, kind):
     """With the conditions of every statement: the printed policies are enough for the printed bootstrap."""
     execution(TARGET_POLICIES[kind])
-    check = examined(world_sandbox, kind, rights.execution_role)
+    check = examine(world_sandbox, kind, rights.execution_role)
     assert (check.result, check.got) == (Outcome.OK, "IAM allows it")
 
 
 def test_doctor_names_the_policy_that_execution_role_lacks(execution, world_sandbox):
     execution(TARGET_POLICIES[TargetKind.PCS], OWN_QUALIFIER)
-    check = examined(world_sandbox, TargetKind.EKS, rights.execution_role, OWN_QUALIFIER)
+    check = examine(world_sandbox, TargetKind.EKS, rights.execution_role, OWN_QUALIFIER)
     assert check.result is Outcome.FAILED
     assert "eks:CreateCluster" in check.got
     assert "the role lacks SlipwayEKS;" in check.fix
@@ -170,8 +170,8 @@ def test_doctor_finds_the_bootstrap_of_another_qualifier(client, execution, worl
     name = bootstrap.version_parameter(OWN_QUALIFIER)
     client("ssm").put_parameter(Name=name, Value="28", Type="String")
     try:
-        check = examined(world_sandbox, TargetKind.PCS, account_checks.check_bootstrap)
-        missing = examined(world_sandbox, TargetKind.PCS, rights.execution_role)
+        check = examine(world_sandbox, TargetKind.PCS, account_checks.check_bootstrap)
+        missing = examine(world_sandbox, TargetKind.PCS, rights.execution_role)
     finally:
         client("ssm").delete_parameter(Name=name)
     assert check.result is Outcome.FAILED

@@ -144,7 +144,7 @@ def one_alarm(client):
     return client("cloudwatch").describe_alarms(AlarmNames=["recorded"])
 
 
-def listed(client):
+def list_names(client):
     bucket(client, "recorded-listed")
     client("s3").put_object(Bucket="recorded-listed", Key="test/bar", Body=b"x")
     return client("s3").list_objects_v2(Bucket="recorded-listed", Prefix="test/")
@@ -188,7 +188,7 @@ SHAPES = {
         {"MetricAlarms.StateTransitionedTimestamp"},
     ),
     "objects": (
-        listed,
+        list_names,
         ("s3/test_s3_list_operations", "TestS3ListObjectsV2::test_list_objects_v2_with_prefix", "list-objects-v2-1"),
         {"Contents.ChecksumType"},
     ),

@@ -87,7 +87,7 @@ def until(client):
 
 
 @pytest.fixture
-def printed(client):
+def print_lines(client):
     """What the nodes of a job have printed, once it is as much as is waited for."""
 
     def lines(name, count=1):
@@ -113,12 +113,12 @@ def secondary(description):
     return [transition["Status"] for transition in description["SecondaryStatusTransitions"]]
 
 
-def test_training_job_nodes_have_separate_files_and_states_in_order(create, until, printed):
+def test_training_job_nodes_have_separate_files_and_states_in_order(create, until, print_lines):
     create("two-nodes", nodes=2)
     description = until("two-nodes", "Completed", "Failed")
     assert secondary(description) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
     assert description["BillableTimeInSeconds"] == description["TrainingTimeInSeconds"]
-    log_lines = printed("two-nodes", 2)
+    log_lines = print_lines("two-nodes", 2)
     assert sorted(line for _, line in log_lines) == ["algo-1 of 2", "algo-2 of 2"]
     assert {stream.rpartition("-")[0] for stream, _ in log_lines} == {"two-nodes/algo-1", "two-nodes/algo-2"}
 
@@ -194,22 +194,22 @@ def test_training_job_waiting_for_capacity_can_be_stopped(create, client, world_
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
 
 
-def test_stopped_training_job_signals_containers_first(create, client, world_sandbox, until, printed):
+def test_stopped_training_job_signals_containers_first(create, client, world_sandbox, until, print_lines):
     create("stopped", "wait")
-    printed("stopped")
+    print_lines("stopped")
     assert "training job stopped" in world_sandbox.running_jobs()
     client("sagemaker").stop_training_job(TrainingJobName="stopped")
     assert until("stopped", "Stopped")["SecondaryStatus"] == "Stopped"
     assert "training job stopped" not in world_sandbox.running_jobs()
-    assert [line for _, line in printed("stopped", 2)] == ["waits", "told"]
+    assert [line for _, line in print_lines("stopped", 2)] == ["waits", "told"]
 
 
-def test_training_job_time_limit_stops_without_failure(create, until, printed):
+def test_training_job_time_limit_stops_without_failure(create, until, print_lines):
     create("limited", "wait", limits={"MaxRuntimeInSeconds": 2})
     description = until("limited", "Stopped")
     assert description["SecondaryStatus"] == "MaxRuntimeExceeded"
     assert "FailureReason" not in description
-    assert [line for _, line in printed("limited", 2)] == ["waits", "told"]
+    assert [line for _, line in print_lines("limited", 2)] == ["waits", "told"]
 
 
 def test_failed_container_gives_failure_file_text(create, until):
@@ -217,11 +217,11 @@ def test_failed_container_gives_failure_file_text(create, until):
     assert until("failing", "Failed")["FailureReason"] == "AlgorithmError: out of memory, exit code: 3"
 
 
-def test_managed_spot_restarts_without_notice_and_bills_less(create, world_sandbox, client, until, printed):
+def test_managed_spot_restarts_without_notice_and_bills_less(create, world_sandbox, client, until, print_lines):
     create("taken", "wait", spot=True)
-    printed("taken")
+    print_lines("taken")
     world_sandbox.interrupt_job("taken")
-    assert [line for _, line in printed("taken", 2)] == ["waits", "waits"]
+    assert [line for _, line in print_lines("taken", 2)] == ["waits", "waits"]
     time.sleep(2)
     client("sagemaker").stop_training_job(TrainingJobName="taken")
     description = until("taken", "Stopped")
@@ -230,10 +230,10 @@ def test_managed_spot_restarts_without_notice_and_bills_less(create, world_sandb
     assert description["BillableTimeInSeconds"] < description["TrainingTimeInSeconds"]
 
 
-def test_on_demand_restarts_up_to_retry_limit(create, world_sandbox, until, printed):
+def test_on_demand_restarts_up_to_retry_limit(create, world_sandbox, until, print_lines):
     create("retried", "wait", RetryStrategy={"MaximumRetryAttempts": 1})
     for count in (1, 2):
-        printed("retried", count)
+        print_lines("retried", count)
         until("retried", "Training")
         world_sandbox.interrupt_job("retried")
     description = until("retried", "Failed")

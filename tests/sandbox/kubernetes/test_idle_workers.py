@@ -30,8 +30,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 class Hosts:
     """Sizes of node groups in one cluster."""
 
-    def __init__(self, hosted):
-        self._hosted = hosted
+    def __init__(self, host):
+        self._hosted = host
 
     def resize(self, name, group, count):
         assert name == NAME
@@ -42,7 +42,7 @@ class Hosts:
 
 
 @pytest.fixture
-def hosted(tmp_path):
+def host(tmp_path):
     environment = {"PATH": "/usr/bin:/bin"}
     hosted_cluster = HostedKubernetes(
         NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment=environment, keys=KeyRing()
@@ -67,7 +67,7 @@ def hosted(tmp_path):
 
 
 @pytest.fixture
-def idle_pods(hosted, monkeypatch):
+def idle_pods(host, monkeypatch):
     for name, value in {**KEYS, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}.items():
         monkeypatch.setenv(name, value)
     settings = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
@@ -82,7 +82,7 @@ def idle_pods(hosted, monkeypatch):
         "InstanceGroups": groups,
     }
     with mock_aws():
-        hyperpod_calls.install(None, Hosts(hosted))
+        hyperpod_calls.install(None, Hosts(host))
         pod_cluster = PodCluster(
             request=request,
             region_name=REGION,
@@ -131,16 +131,16 @@ def idle_guard(idle_pods):
         yield check
 
 
-def names(hosted, group):
-    return {node.name for node in hosted.nodes() if node.partition == group}
+def names(host, group):
+    return {node.name for node in host.nodes() if node.partition == group}
 
 
-def test_idle_workers_deleted_and_started_again_by_launch(idle_pods, hosted, idle_guard, until):
+def test_idle_workers_deleted_and_started_again_by_launch(idle_pods, host, idle_guard, until):
     idle_guard(1)
-    assert len(names(hosted, "workers")) == 2, "a pod needs them"
+    assert len(names(host, "workers")) == 2, "a pod needs them"
     idle_guard(0)
-    until(lambda: not names(hosted, "workers"))
-    assert len(names(hosted, "system")) == 1
+    until(lambda: not names(host, "workers"))
+    assert len(names(host, "system")) == 1
     session = Session(environment=KEYS, region=REGION)
     state = hyperpod.describe_cluster(session, NAME)
     assert {name: (group.current, group.desired) for name, group in state.groups.items()} == {
@@ -148,7 +148,7 @@ def test_idle_workers_deleted_and_started_again_by_launch(idle_pods, hosted, idl
         "workers": (0, 0),
     }
     assert hyperpod.start(session, NAME, "workers", 2)
-    until(lambda: len(names(hosted, "workers")) == 2)
+    until(lambda: len(names(host, "workers")) == 2)
     assert not hyperpod.start(session, NAME, "workers", 2), "nothing is left to do"
 
 

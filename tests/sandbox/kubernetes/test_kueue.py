@@ -35,7 +35,7 @@ def queued_jobs(connection):
 
 
 @pytest.fixture
-def queued(pod_job):
+def enqueue(pod_job):
     """A job of the queue."""
 
     def make(name, *, gpus="4", priority=None, command="sleep 60"):
@@ -64,20 +64,20 @@ def queue(cluster, connection):
     return make
 
 
-def test_job_cancelled_while_pod_ends_leaves_no_workload(connection, queued_jobs, queue, queued, until):
+def test_job_cancelled_while_pod_ends_leaves_no_workload(connection, queued_jobs, queue, enqueue, until):
     queue()
-    job = queued_jobs.submit([queued("first", command="trap 'sleep 1; exit 75' TERM; sleep 60 & wait")], "k")
+    job = queued_jobs.submit([enqueue("first", command="trap 'sleep 1; exit 75' TERM; sleep 60 & wait")], "k")
     until(lambda: queued_jobs.facts(job).state is JobState.RUNNING)
     queued_jobs.cancel(job)
     until(lambda: queued_jobs.facts(job) is None)
     until(lambda: not connection.ask("GET", f"{KUEUE}/namespaces/default/workloads")["items"])
 
 
-def test_second_job_waits_for_quota_with_reason(cluster, queued_jobs, queue, queued, until):
+def test_second_job_waits_for_quota_with_reason(cluster, queued_jobs, queue, enqueue, until):
     queue()
-    first = queued_jobs.submit([queued("first")], "k")
+    first = queued_jobs.submit([enqueue("first")], "k")
     until(lambda: queued_jobs.facts(first).state is JobState.RUNNING)
-    second = queued_jobs.submit([queued("second")], "k")
+    second = queued_jobs.submit([enqueue("second")], "k")
     expected = "quota: queue gpus has not admitted it: 4 more GPUs must become free"
     assert (
         until(lambda: (job_facts := queued_jobs.facts(second)).reason == expected and job_facts).state
@@ -88,9 +88,9 @@ def test_second_job_waits_for_quota_with_reason(cluster, queued_jobs, queue, que
     until(lambda: queued_jobs.facts(second).state is JobState.RUNNING)
 
 
-def test_job_larger_than_quota_gives_reason(queued_jobs, queue, queued, until):
+def test_job_larger_than_quota_gives_reason(queued_jobs, queue, enqueue, until):
     queue("2")
-    submitted = queued_jobs.submit([queued("large")], "k")
+    submitted = queued_jobs.submit([enqueue("large")], "k")
     until(
         lambda: queued_jobs.facts(submitted).reason.endswith(
             "asks for 4 GPUs, but the queue has only 2 in total: the queue can never admit it"
@@ -98,19 +98,19 @@ def test_job_larger_than_quota_gives_reason(queued_jobs, queue, queued, until):
     )
 
 
-def test_ended_job_releases_quota(queued_jobs, queue, queued, until):
+def test_ended_job_releases_quota(queued_jobs, queue, enqueue, until):
     queue()
-    first = queued_jobs.submit([queued("first", command="true")], "k")
+    first = queued_jobs.submit([enqueue("first", command="true")], "k")
     until(lambda: queued_jobs.facts(first).state is JobState.COMPLETED)
-    second = queued_jobs.submit([queued("second", command="true")], "k")
+    second = queued_jobs.submit([enqueue("second", command="true")], "k")
     until(lambda: queued_jobs.facts(second).state is JobState.COMPLETED)
 
 
-def test_higher_priority_preempts_lower_and_returns_quota(queued_jobs, queue, queued, until):
+def test_higher_priority_preempts_lower_and_returns_quota(queued_jobs, queue, enqueue, until):
     queue(preemption={"withinClusterQueue": "LowerPriority"})
-    low = queued_jobs.submit([queued("low", priority="low")], "k")
+    low = queued_jobs.submit([enqueue("low", priority="low")], "k")
     until(lambda: queued_jobs.facts(low).state is JobState.RUNNING)
-    high = queued_jobs.submit([queued("high", priority="high")], "k")
+    high = queued_jobs.submit([enqueue("high", priority="high")], "k")
     until(lambda: queued_jobs.facts(high).state is JobState.RUNNING)
     facts = until(
         lambda: (
@@ -124,9 +124,9 @@ def test_higher_priority_preempts_lower_and_returns_quota(queued_jobs, queue, qu
     until(lambda: queued_jobs.facts(low).state is JobState.RUNNING)
 
 
-def test_job_in_unknown_queue_stays_pending_with_reason(cluster, queued_jobs, queued, until):
+def test_job_in_unknown_queue_stays_pending_with_reason(cluster, queued_jobs, enqueue, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    submitted = queued_jobs.submit([queued("lost")], "k")
+    submitted = queued_jobs.submit([enqueue("lost")], "k")
     until(lambda: queued_jobs.facts(submitted).reason.endswith("LocalQueue gpus doesn't exist"))
 
 

@@ -37,8 +37,8 @@ GROUP = {"InstanceGroupName": "workers", "InstanceType": "ml.p5.48xlarge", "Inst
 class Hosts:
     """One cluster, by its name."""
 
-    def __init__(self, hosted):
-        self._hosted = hosted
+    def __init__(self, host):
+        self._hosted = host
 
     def restart(self, name, instance_ids):
         assert name == NAME
@@ -50,7 +50,7 @@ class Hosts:
 
 
 @pytest.fixture
-def hosted(tmp_path):
+def host(tmp_path):
     environment = {"PATH": "/usr/bin:/bin"}
     cluster = HostedKubernetes(
         NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment=environment, keys=KeyRing()
@@ -74,15 +74,15 @@ def hosted(tmp_path):
 
 
 @pytest.fixture
-def connection(hosted):
-    own = hosted._kubernetes.tokens.own
-    endpoint = Endpoint(name=NAME, address=hosted.address, authority=None, token=lambda: own)
+def connection(host):
+    own = host._kubernetes.tokens.own
+    endpoint = Endpoint(name=NAME, address=host.address, authority=None, token=lambda: own)
     with closing(to_endpoint(endpoint)) as opened:
         yield opened
 
 
 @pytest.fixture
-def session(hosted):
+def session(host):
     """HyperPod's API of a cluster whose instances are the nodes."""
     settings = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
     request = {
@@ -91,7 +91,7 @@ def session(hosted):
         "InstanceGroups": [{**GROUP, **settings}],
     }
     with mock_aws():
-        hosts = Hosts(hosted)
+        hosts = Hosts(host)
         hyperpod_calls.install(hosts, hosts)
         pod = PodCluster(
             request=request,
@@ -101,7 +101,7 @@ def session(hosted):
             tags=[],
             creation_time=datetime.now(UTC),
         )
-        hosted.identify("workers", [pod.add("workers") for _ in range(2)])
+        host.identify("workers", [pod.add("workers") for _ in range(2)])
         sagemaker_backends[ACCOUNT][REGION].clusters[NAME] = pod
         boto3.client("sagemaker", region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b")
         yield Session(environment=KEYS, region=REGION)

@@ -240,7 +240,7 @@ def with_claim(job, name="data"):
     return job
 
 
-def _unscheduled(core, run):
+def _unscheduled_pod(core, run):
     """Why the pods of a job are nowhere."""
     conditions = (condition for pod in _pods(core, run) for condition in pod.status.conditions or ())
     return " ".join(condition.message or "" for condition in conditions)
@@ -254,9 +254,9 @@ def claim(name="data", modes=("ReadWriteMany",), **spec):
 def test_pod_waits_for_claim_and_claim_data_persists(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     batch.create_namespaced_job("default", with_claim(pod_job("echo one >/data/out", name="first")))
-    until(lambda: 'available: persistentvolumeclaim "data" not found. preemption: ' in _unscheduled(core, "first"))
+    until(lambda: 'available: persistentvolumeclaim "data" not found. preemption: ' in _unscheduled_pod(core, "first"))
     core.create_namespaced_persistent_volume_claim("default", claim())
-    until(lambda: "pod has unbound immediate PersistentVolumeClaims" in _unscheduled(core, "first"))
+    until(lambda: "pod has unbound immediate PersistentVolumeClaims" in _unscheduled_pod(core, "first"))
     for volume in standing("default", ["other"])[:1]:
         volume["spec"] |= {"claimRef": {"namespace": "default", "name": "data"}}
         core.create_persistent_volume(volume)

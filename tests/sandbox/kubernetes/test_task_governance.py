@@ -71,7 +71,7 @@ def models(cluster):
         yield {model.type.rpartition("::")[2]: model for model in resource_models}
 
 
-def requested(kind, properties):
+def request_values(kind, properties):
     return Requested(
         type=f"AWS::SageMaker::{kind}",
         logical_id="X",
@@ -85,8 +85,8 @@ def requested(kind, properties):
 
 @pytest.fixture
 def governed(models):
-    models["ClusterSchedulerConfig"].make(requested("ClusterSchedulerConfig", POLICY))
-    return models["ComputeQuota"].make(requested("ComputeQuota", QUOTA))
+    models["ClusterSchedulerConfig"].make(request_values("ClusterSchedulerConfig", POLICY))
+    return models["ComputeQuota"].make(request_values("ComputeQuota", QUOTA))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def two_nodes(cluster):
         cluster.add_node(f"n{number}", allocatable={"nvidia.com/gpu": "8"})
 
 
-def of_the_queue(job, name, *, pods=True, priority=None, gpus="8"):
+def objects_of_queue(job, name, *, pods=True, priority=None, gpus="8"):
     manifest = job("sleep 60", name=name, gpus=gpus)
     labels = {"kueue.x-k8s.io/queue-name": f"{SPACE}-localqueue"}
     labels |= {} if priority is None else {"kueue.x-k8s.io/priority-class": priority}
@@ -118,9 +118,9 @@ def of_the_queue(job, name, *, pods=True, priority=None, gpus="8"):
 
 @pytest.mark.usefixtures("two_nodes", "governed")
 def test_compute_quota_is_queue_in_team_namespace(governed_jobs, pod_job, until):
-    first = governed_jobs.submit([of_the_queue(pod_job, "first", priority="training-priority")], "k")
+    first = governed_jobs.submit([objects_of_queue(pod_job, "first", priority="training-priority")], "k")
     until(lambda: governed_jobs.facts(first).state is JobState.RUNNING)
-    second = governed_jobs.submit([of_the_queue(pod_job, "second", priority="training-priority")], "k")
+    second = governed_jobs.submit([objects_of_queue(pod_job, "second", priority="training-priority")], "k")
     until(lambda: governed_jobs.facts(second).reason.startswith(f"quota: queue {SPACE}-localqueue has not admitted it"))
     governed_jobs.cancel(first)
     until(lambda: governed_jobs.facts(second).state is JobState.RUNNING)
@@ -128,10 +128,10 @@ def test_compute_quota_is_queue_in_team_namespace(governed_jobs, pod_job, until)
 
 @pytest.mark.usefixtures("two_nodes")
 def test_changed_quota_applies_at_once(models, governed, governed_jobs, pod_job, until):
-    both = [governed_jobs.submit([of_the_queue(pod_job, name)], "k") for name in ("first", "second")]
+    both = [governed_jobs.submit([objects_of_queue(pod_job, name)], "k") for name in ("first", "second")]
     until(lambda: any(governed_jobs.facts(job).state is JobState.RUNNING for job in both))
     config = {**QUOTA["ComputeQuotaConfig"], "ComputeQuotaResources": [{"InstanceType": "ml.p5.48xlarge", "Count": 2}]}
-    models["ComputeQuota"].change(requested("ComputeQuota", {**QUOTA, "ComputeQuotaConfig": config}), governed)
+    models["ComputeQuota"].change(request_values("ComputeQuota", {**QUOTA, "ComputeQuotaConfig": config}), governed)
     until(lambda: all(governed_jobs.facts(job).state is JobState.RUNNING for job in both))
 
 
@@ -146,7 +146,7 @@ def test_job_without_queue_in_team_namespace_refused(cluster, governed, pod_job)
 def test_job_with_unlabelled_pods_admitted_without_pods(cluster, governed, governed_jobs, pod_job, until):
     """What one account showed in 2026-10: quota is reserved, the job let in, each of its pods refused."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
-    governed_jobs.submit([of_the_queue(pod_job, "bare", pods=False)], "k")
+    governed_jobs.submit([objects_of_queue(pod_job, "bare", pods=False)], "k")
     kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
     until(lambda: cluster.api.objects.find(kind, SPACE, "bare")["spec"]["suspend"] is False)
     pods = next(kind for kind in cluster.api.kinds if kind.kind == "Pod")
@@ -188,4 +188,4 @@ def test_compute_quota_can_be_described(governed):
 )
 def test_invalid_quota_or_policy_refused(models, kind, properties, why):
     with pytest.raises(ResourceRefusedError, match=why):
-        models[kind].make(requested(kind, properties))
+        models[kind].make(request_values(kind, properties))

@@ -11,7 +11,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 
-def ended(slurm, job):
+def end_of(slurm, job):
     def state():
         facts = slurm.facts(job)
         return facts if facts is None or facts.state.final else False
@@ -23,7 +23,7 @@ class TestSubmit:
     def test_job_runs_in_job_folder_under_key(self, head, local):
         folder = head.folder_with("pwd; exit 3")
         job = local.submit("tiny-1", folder, "job.sbatch")
-        facts = ended(local, job)
+        facts = end_of(local, job)
         assert (facts.state, facts.attempt.exit_code, facts.attempt.number) == (JobState.FAILED, 3, 1)
         assert facts.attempt.started_at.tzinfo is not None
         assert facts.attempt.started_at <= facts.attempt.ended_at
@@ -97,12 +97,12 @@ class TestLook:
     def test_cancel_twice_is_no_error(self, head, local):
         job = local.submit("stop-1", head.folder_with("sleep 60"), "job.sbatch")
         local.cancel(job)
-        assert ended(local, job).state is JobState.CANCELLED
+        assert end_of(local, job).state is JobState.CANCELLED
         local.cancel(job)
 
     def test_files_are_read_from_offset(self, head, local):
         job = local.submit("read-1", head.folder_with("printf 'a\\0b\\n'; printf 'ü\\n'"), "job.sbatch")
-        ended(local, job)
+        end_of(local, job)
         log = f"slurm-{job.job}.out"
         chunks = local.read(job, {log: 0, "nothing": 0})
         assert (chunks[log].data, chunks[log].size, chunks["nothing"]) == (b"a\0b\n\xc3\xbc\n", 7, None)
@@ -124,6 +124,6 @@ class TestNodes:
         assert nodes.run(nodes.names[0], ["bash", "-c", "echo in $PWD of $SLURM_JOB_ID; exit 7"]) == 7
         assert capfd.readouterr().out == f"in {job.folder} of {job.job}\n"
         local.cancel(job)
-        ended(local, job)
+        end_of(local, job)
         with pytest.raises(ImpossibleError, match=f"job {job.job} runs on no node: it is CANCELLED"):
             local.nodes(job)

@@ -30,7 +30,7 @@ def crash(*_):
         raise RuntimeError("crash on purpose")
 
 
-def paced(optimizer, *_):
+def pace(optimizer, *_):
     """Called after each step of any optimizer."""
     steps = next(counter)
     optimizers[id(optimizer)] = optimizer
@@ -46,7 +46,7 @@ def paced(optimizer, *_):
 torch.serialization.register_package(5, lambda _: None, lambda found, place: found if place == "cpu:0" else None)
 signal.set_wakeup_fd(writes)
 register_optimizer_step_pre_hook(crash)
-register_optimizer_step_post_hook(paced)
+register_optimizer_step_post_hook(pace)
 sys.argv = sys.argv[1:]
 sys.path[0] = str(Path.cwd())
 try:

@@ -32,7 +32,7 @@ def unpacked_home(built_agent, tmp_path_factory):
     return home
 
 
-def cached(home):
+def cached_files(home):
     return home / ".cache" / "slipway-agent"
 
 
@@ -91,7 +91,7 @@ class TestStart:
         assert done.stdout.startswith(f"slipway-agent {built_agent[1][:12]} (slipway.job/1, Python 3.")
 
     def test_sdk_can_be_imported_from_the_agent_file(self, built_agent, unpacked_home):
-        library = cached(unpacked_home) / built_agent[1] / "lib"
+        library = cached_files(unpacked_home) / built_agent[1] / "lib"
         program = (
             f"import sys; sys.path.insert(0, {str(library)!r})\n"
             "from launcher.agent import session\n"
@@ -106,13 +106,13 @@ class TestStart:
         assert (done.stdout, done.stderr) == ("{True}\n", "")
 
     def test_unpacks_once_into_a_private_folder(self, built_agent, unpacked_home):
-        folder = cached(unpacked_home) / built_agent[1]
+        folder = cached_files(unpacked_home) / built_agent[1]
         before = folder.stat().st_ino
-        assert cached(unpacked_home).stat().st_mode & 0o022 == 0
+        assert cached_files(unpacked_home).stat().st_mode & 0o022 == 0
         assert folder.stat().st_mode & 0o077 == 0
         start(built_agent[0], unpacked_home)
         assert folder.stat().st_ino == before
-        assert [path.name for path in cached(unpacked_home).iterdir()] == [built_agent[1]]
+        assert [path.name for path in cached_files(unpacked_home).iterdir()] == [built_agent[1]]
 
     def test_two_at_once_are_both_whole(self, built_agent, tmp_path):
         command = [sys.executable, "-S", "-E", "-s", str(built_agent[0]), "--version"]
@@ -122,23 +122,23 @@ class TestStart:
         ]
         answers = {process.communicate()[0][:26] for process in running}
         assert answers == {f"slipway-agent {built_agent[1][:12]}".encode()}
-        assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
+        assert [path.name for path in cached_files(tmp_path).iterdir()] == [built_agent[1]]
 
     def test_a_damaged_folder_is_replaced(self, built_agent, tmp_path):
         start(built_agent[0], tmp_path)
-        program = cached(tmp_path) / built_agent[1] / "lib" / "launcher" / "agent" / "program.py"
+        program = cached_files(tmp_path) / built_agent[1] / "lib" / "launcher" / "agent" / "program.py"
         program.write_text("")
         assert start(built_agent[0], tmp_path).stdout.startswith("slipway-agent ")
         assert program.stat().st_size > 0
-        assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
+        assert [path.name for path in cached_files(tmp_path).iterdir()] == [built_agent[1]]
 
     def test_cache_folder_open_to_others_is_not_used(self, built_agent, tmp_path):
-        cached(tmp_path).mkdir(parents=True)
-        cached(tmp_path).chmod(0o777)
+        cached_files(tmp_path).mkdir(parents=True)
+        cached_files(tmp_path).chmod(0o777)
         temporary = tmp_path / "tmp"
         temporary.mkdir()
         assert start(built_agent[0], tmp_path, TMPDIR=str(temporary)).returncode == 0
-        assert list(cached(tmp_path).iterdir()) == []
+        assert list(cached_files(tmp_path).iterdir()) == []
         assert (temporary / f"slipway-agent-{os.getuid()}" / built_agent[1]).is_dir()
 
     def test_the_folder_can_be_named(self, built_agent, tmp_path):

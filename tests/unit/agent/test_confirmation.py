@@ -13,7 +13,7 @@ from tests.waiting import until
 
 
 @pytest.fixture
-def sent(tmp_path, monkeypatch):
+def send(tmp_path, monkeypatch):
     """A folder as it was finished and sent."""
     monkeypatch.setattr(confirmation, "_POLL_S", 0.02)
     path = tmp_path / "step-7"
@@ -30,27 +30,27 @@ def question_of_first(node_peers):
     return second, lambda step: question.answered(step, {1}, first.gather())
 
 
-def test_unchanged_part_is_confirmed(question_of_first, sent):
+def test_unchanged_part_is_confirmed(question_of_first, send):
     second, answered = question_of_first
-    Answers(second, {7: sent}.get).start()
+    Answers(second, {7: send}.get).start()
     until(lambda: answered(7))
 
 
-def test_changed_part_is_confirmed_only_after_the_new_version_is_sent(question_of_first, sent):
+def test_changed_part_is_confirmed_only_after_the_new_version_is_sent(question_of_first, send):
     second, answered = question_of_first
-    (sent.path / "weights").write_text("eight")
-    parts = {7: sent}
+    (send.path / "weights").write_text("eight")
+    parts = {7: send}
     Answers(second, lambda step: parts[step]).start()
     time.sleep(2)
     assert not answered(7)
-    parts[7] = replace(sent, files=sent.survey().files)
+    parts[7] = replace(send, files=send.survey().files)
     until(lambda: answered(7))
 
 
-def test_part_removed_after_sending_is_confirmed(question_of_first, sent):
+def test_part_removed_after_sending_is_confirmed(question_of_first, send):
     second, answered = question_of_first
-    (sent.path / "weights").unlink()
-    Answers(second, {7: sent}.get).start()
+    (send.path / "weights").unlink()
+    Answers(second, {7: send}.get).start()
     until(lambda: answered(7))
 
 
@@ -61,10 +61,10 @@ def test_ended_node_is_not_waited_for(question_of_first):
     until(lambda: answered(7))
 
 
-def test_newer_of_two_steps_is_confirmed(question_of_first, sent):
+def test_newer_of_two_steps_is_confirmed(question_of_first, send):
     second, answered = question_of_first
     assert not answered(7)
     assert not answered(6)
-    Answers(second, {7: sent}.get).start()
+    Answers(second, {7: send}.get).start()
     until(lambda: answered(7))
     assert not answered(6)

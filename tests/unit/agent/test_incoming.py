@@ -28,7 +28,7 @@ def content_of(size):
     return hashlib.shake_256(str(size).encode()).digest(size)
 
 
-def brought(file, part, content, pieces=3):
+def bring(file, part, content, pieces=3):
     """Write a part in pieces, as a worker does."""
     step = max(1, (part.end - part.begin) // pieces)
     with file.path.open("r+b") as there:
@@ -52,7 +52,7 @@ def test_hash_equals_the_content_for_every_order_of_parts(tmp_path_factory, data
         if file.remaining and (not taken or data.draw(st.booleans())):
             taken.append(file.take())
         else:
-            brought(file, taken.pop(data.draw(st.integers(0, len(taken) - 1))), content)
+            bring(file, taken.pop(data.draw(st.integers(0, len(taken) - 1))), content)
     assert path.read_bytes() == content
     assert file.result() == hashlib.sha256(content).hexdigest()
 
@@ -66,7 +66,7 @@ def test_many_workers_at_once(path):
     def work():
         begin.wait()
         while part := file.take():
-            brought(file, part, content)
+            bring(file, part, content)
 
     with ThreadPoolExecutor(8) as pool:
         for future in [pool.submit(work) for _ in range(8)]:
@@ -85,7 +85,7 @@ def test_single_worker_hashes_every_part_on_arrival(path):
     file = Incoming("key", path, len(content))
     while part := file.take():
         assert part.hashed
-        brought(file, part, content)
+        bring(file, part, content)
     assert file.result() == hashlib.sha256(content).hexdigest()
 
 

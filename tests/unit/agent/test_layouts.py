@@ -65,7 +65,7 @@ def play(folder, layout):
         write(folder, *(entry if isinstance(entry, tuple) else (entry,)))
 
 
-def taken(folder, **options):
+def take(folder, **options):
     """What a watch finds in 10 quiet seconds."""
     watch = CheckpointWatch(folder, **options)
     assert watch.poll(0) + watch.poll(9.9) == []
@@ -76,7 +76,7 @@ def taken(folder, **options):
 def test_auto_layout_recognises_every_framework(tmp_path, layout):
     layouts_seen = []
     play(tmp_path, layout)
-    (checkpoint,) = taken(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
+    (checkpoint,) = take(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
     assert (checkpoint.layout, checkpoint.step) == (layout, PLAYERS[layout][0])
     assert layouts_seen == [layout]
 
@@ -85,7 +85,7 @@ def test_auto_layout_recognises_every_framework(tmp_path, layout):
 def test_named_layout_finds_the_same_step_as_auto(tmp_path, layout):
     play(tmp_path, layout)
     layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
-    assert [checkpoint.step for checkpoint in taken(tmp_path, layouts=layouts)] == [PLAYERS[layout][0]]
+    assert [checkpoint.step for checkpoint in take(tmp_path, layouts=layouts)] == [PLAYERS[layout][0]]
 
 
 @pytest.mark.parametrize("layout", ["megatron", "deepspeed", "verl", "aws-fsdp", "nxd", "nanotron", "openrlhf", "nemo"])
@@ -116,7 +116,7 @@ def test_tracker_naming_the_best_checkpoint_finishes_the_regular_one_of_the_step
     for name in ("global_step20", "best_global_step20"):
         write(tmp_path, f"_actor/{name}/mp_rank_00_model_states.pt")
     write(tmp_path, "_actor/latest", "best_global_step20")
-    (checkpoint,) = taken(tmp_path)
+    (checkpoint,) = take(tmp_path)
     assert (checkpoint.layout, checkpoint.step, checkpoint.mains) == ("openrlhf", 20, ("_actor/global_step20",))
     assert checkpoint.others == ("_actor/best_global_step20",)
 
@@ -191,7 +191,7 @@ class TestBestModelInItsOwnTree:
 def test_torchtune_of_2026_has_recipe_state_inside_the_checkpoint(tmp_path, name):
     write(tmp_path, f"{name}/model-00001-of-00001.safetensors")
     write(tmp_path, f"{name}/recipe_state.pt")
-    assert [checkpoint.layout for checkpoint in taken(tmp_path)] == ["torchtune"]
+    assert [checkpoint.layout for checkpoint in take(tmp_path)] == ["torchtune"]
 
 
 def test_stored_checkpoint_is_not_unfinished_by_another_row_of_the_layout(tmp_path):
@@ -303,7 +303,7 @@ def test_another_node_follows_the_correction(tmp_path):
 def test_own_trainer_with_files_named_as_in_hf_has_the_slipway_layout(tmp_path):
     for path in ("config.json", "model.safetensors", "optimizer.pt"):
         write(tmp_path, f"checkpoint-50/{path}")
-    assert [checkpoint.layout for checkpoint in taken(tmp_path)] == ["slipway"]
+    assert [checkpoint.layout for checkpoint in take(tmp_path)] == ["slipway"]
 
 
 def test_a_bare_number_counts_after_a_rename(tmp_path):
@@ -332,25 +332,25 @@ def test_nemo_finds_the_restored_checkpoint_as_the_last(tmp_path, saved):
     """NeMo 2 lightning/resume.py:209: AutoResume looks at the folders that match `*last`, and at no others."""
     name = f"{NEMO}{saved}"
     write(tmp_path, f"{name}/weights/common.pt")
-    (checkpoint,) = taken(tmp_path)
+    (checkpoint,) = take(tmp_path)
     (row,) = Layouts().only("nemo/step").rows
     write_back(row, tmp_path, checkpoint.names)
     (last,) = [path for path in tmp_path.iterdir() if path.match("*last")]
     assert (last / "weights" / "common.pt").read_text() == "x"
     write_back(row, tmp_path, checkpoint.names)
-    assert taken(tmp_path, layouts=Layouts([row]))[0].names == (name,)
+    assert take(tmp_path, layouts=Layouts([row]))[0].names == (name,)
 
 
 def test_copy_or_link_of_another_checkpoint_is_no_checkpoint(tmp_path):
     play(tmp_path, "lightning")
     write(tmp_path, "last.ckpt")
     (tmp_path / "step=60-link.ckpt").symlink_to("epoch=0-step=50.ckpt")
-    assert [checkpoint.step for checkpoint in taken(tmp_path)] == [50]
+    assert [checkpoint.step for checkpoint in take(tmp_path)] == [50]
 
 
 def test_the_files_of_one_step_are_one_checkpoint(tmp_path):
     play(tmp_path, "composer")
-    (checkpoint,) = taken(tmp_path)
+    (checkpoint,) = take(tmp_path)
     assert [file.path for file in checkpoint.files] == ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]
 
 
@@ -406,9 +406,9 @@ class TestAPattern:
     def test_pattern_with_a_tracker_finishes_the_tracked_step(self, tmp_path):
         row = parse_layout(r"run7_(\d+)k", {"file": "newest", "text": "at {step}"})
         write(tmp_path, "run7_12k/weights")
-        assert taken(tmp_path, layouts=Layouts([row])) == []
+        assert take(tmp_path, layouts=Layouts([row])) == []
         write(tmp_path, "newest", "at 12\n")
-        (checkpoint,) = taken(tmp_path, layouts=Layouts([row]))
+        (checkpoint,) = take(tmp_path, layouts=Layouts([row]))
         assert (checkpoint.layout, checkpoint.step) == ("pattern", 12)
 
     @pytest.mark.parametrize("pattern", ["(", r"(\d+)-(\d+)", r"(\w+)-(\d+)"])

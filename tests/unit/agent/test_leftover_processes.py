@@ -122,7 +122,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def unmarked(tmp_path, folder):
+def without_mark(tmp_path, folder):
     """Starts an orphan in its own session that uses the folder, with an empty environment; returns its id."""
     pids = []
 
@@ -152,9 +152,9 @@ class TestUnmarkedProcesses:
         [(WRITER, ""), (MAPPER, ""), (WORKER, ""), (WRITER, TWICE), (WRITER, CHILD)],
         ids=["file", "map", "cwd", "daemon", "child"],
     )
-    def test_next_agent_ends_a_process_without_environment_and_session(self, tmp_path, unmarked, code, within):
+    def test_next_agent_ends_a_process_without_environment_and_session(self, tmp_path, without_mark, code, within):
         reports = []
-        pid = unmarked(code, within=within)
+        pid = without_mark(code, within=within)
         with claim(tmp_path, job="other", on_ended=reports.append):
             assert not lives(pid)
         assert f"(process {pid})" in str(reports)
@@ -172,16 +172,16 @@ class TestUnmarkedProcesses:
         ],
         ids=["reader", "sftp", "ssh", "another-job", "shell", "editor", "notebook"],
     )
-    def test_processes_of_people_and_other_jobs_are_left_alone(self, folder, unmarked, code, options):
-        pid = unmarked(code, **options)
+    def test_processes_of_people_and_other_jobs_are_left_alone(self, folder, without_mark, code, options):
+        pid = without_mark(code, **options)
         assert leftover_processes.end_leftovers(folder / "interval") == []
         assert lives(pid)
 
-    def test_agents_and_other_users_are_left_alone(self, tmp_path, folder, unmarked, monkeypatch):
+    def test_agents_and_other_users_are_left_alone(self, tmp_path, folder, without_mark, monkeypatch):
         with claim(tmp_path, job="second") as second:
             holds_lock = f"lock = open({str(second.root / 'lock')!r})\ntime.sleep"
-            agent = unmarked(WRITER.replace("time.sleep", holds_lock))
-            other = unmarked(WRITER)
+            agent = without_mark(WRITER.replace("time.sleep", holds_lock))
+            other = without_mark(WRITER)
             with monkeypatch.context() as patch:
                 patch.setattr(os, "geteuid", lambda: 12345)
                 assert leftover_processes.end_leftovers(folder / "interval") == []

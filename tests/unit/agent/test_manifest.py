@@ -10,7 +10,7 @@ from launcher.agent.manifest import Manifest, StoredFile, parse
 SHA = "ab" * 32
 
 
-def stored(path="model.npz", size=10, part=0, key=None):
+def store(path="model.npz", size=10, part=0, key=None):
     return StoredFile(path=path, bytes=size, sha256=SHA, key=key or f"step-7/r.a1/{part}-x/{path}", part=part)
 
 
@@ -22,7 +22,7 @@ def manifest(**changes):
         "folder": "checkpoint-7",
         "part": None,
         "parts": 1,
-        "files": (stored(), stored("sub/b.json", 3)),
+        "files": (store(), store("sub/b.json", 3)),
         "written_at": "2026-11-20T12:00:00.000Z",
         "seconds": 1.5,
     }
@@ -55,7 +55,7 @@ class TestCompleteness:
         assert manifest().missing(sizes) == "sub/b.json is missing"
 
     def test_one_missing_file_of_one_node_is_named_with_the_node(self):
-        both = [stored(path, part=part) for part in (0, 1) for path in ("model.npz", "rng.pt")]
+        both = [store(path, part=part) for part in (0, 1) for path in ("model.npz", "rng.pt")]
         whole = manifest(files=tuple(both), parts=2)
         sizes = {file.key: file.bytes for file in both}
         assert whole.missing(sizes) is None
@@ -71,7 +71,7 @@ class TestRefusal:
     @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "a//b", "./a", "", ".", "a/", "a\0b"])
     def test_path_outside_the_checkpoint_is_refused(self, path):
         with pytest.raises(ManifestError, match="path: got"):
-            parse(manifest(files=(stored(path, key="step-7/x"),)).to_json())
+            parse(manifest(files=(store(path, key="step-7/x"),)).to_json())
 
     @pytest.mark.parametrize(
         "change",
@@ -107,16 +107,16 @@ class TestRefusal:
         "files,reason",
         [
             ((), "lists no file"),
-            ((stored("a"), stored("a/b")), "'a' is both a file and a folder"),
-            ((stored("a"), stored("a/b/c")), "'a' is both a file and a folder"),
-            ((stored("a"), stored("a")), "lists a path twice"),
-            ((stored("x" * 300),), "a name may have 255 bytes"),
-            ((stored("é" * 128),), "a name may have 255 bytes"),
-            ((stored("lone-\ud800"),), "a text is not UTF-8"),
-            ((stored(key="step-7/\ud800"),), "a text is not UTF-8"),
-            ((stored(part=1),), "out of range"),
-            ((stored(size=10**30),), "out of range"),
-            ((stored(size=10**400),), "has 401 digits"),
+            ((store("a"), store("a/b")), "'a' is both a file and a folder"),
+            ((store("a"), store("a/b/c")), "'a' is both a file and a folder"),
+            ((store("a"), store("a")), "lists a path twice"),
+            ((store("x" * 300),), "a name may have 255 bytes"),
+            ((store("é" * 128),), "a name may have 255 bytes"),
+            ((store("lone-\ud800"),), "a text is not UTF-8"),
+            ((store(key="step-7/\ud800"),), "a text is not UTF-8"),
+            ((store(part=1),), "out of range"),
+            ((store(size=10**30),), "out of range"),
+            ((store(size=10**400),), "has 401 digits"),
         ],
     )
     def test_manifest_with_impossible_files_is_refused(self, files, reason):
@@ -145,7 +145,7 @@ class TestRefusal:
 class TestParts:
     def test_parts_of_all_nodes_merge_into_one_checkpoint(self):
         parts = [
-            manifest(part=number, parts=2, seconds=number + 1.0, files=(stored(f"rank{number}", part=number),))
+            manifest(part=number, parts=2, seconds=number + 1.0, files=(store(f"rank{number}", part=number),))
             for number in (1, 0)
         ]
         whole = merge(parts, written_at="now")
@@ -172,7 +172,7 @@ class TestParts:
             merge([manifest(part=0, parts=2)], written_at="now")
 
     def test_node_gets_all_files_and_the_own_copy_of_duplicates(self):
-        files = (stored("config", part=0), stored("rng", part=0), stored("rng", part=1), stored("config", part=1))
+        files = (store("config", part=0), store("rng", part=0), store("rng", part=1), store("config", part=1))
         whole = manifest(parts=3, files=files)
         chosen = {part: {file.path: file.part for file in whole.files_for(part)} for part in range(3)}
         assert chosen == {0: {"config": 0, "rng": 0}, 1: {"config": 1, "rng": 1}, 2: {"config": 0, "rng": 0}}

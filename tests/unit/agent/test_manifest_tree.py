@@ -12,7 +12,7 @@ from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.agent.manifest_tree import StoredLink, complete_tree
 
 
-def stored(path, part=0, mode=""):
+def store(path, part=0, mode=""):
     return StoredFile(path=path, bytes=1, sha256="ab" * 32, key=f"step-7/r/{part}-x/{path}", part=part, mode=mode)
 
 
@@ -28,7 +28,7 @@ def manifest(*files, **changes):
         "folder": "step-7",
         "part": None,
         "parts": 1,
-        "files": files or (stored("blobs/a"), stored("run.sh")),
+        "files": files or (store("blobs/a"), store("run.sh")),
         "written_at": "2026-11-20T12:00:00.000Z",
         "seconds": 1.5,
     }
@@ -46,7 +46,7 @@ class TestSchema:
         [
             {"links": (link("snapshot/model", "../blobs/a"),)},
             {"folders": ("cache/empty",)},
-            {"files": (stored("run.sh", mode="0755"),)},
+            {"files": (store("run.sh", mode="0755"),)},
             {"links": (link("latest", "blobs"), link("file", "latest/a")), "layout": "hf", "folder": "checkpoint-7"},
         ],
         ids=str,
@@ -57,7 +57,7 @@ class TestSchema:
     def test_manifest_without_needs_no_new_schema(self):
         assert schema(manifest()) == "slipway.checkpoint/1"
         best = {"folder": ".", "layout": "hf", "main": "checkpoint-7", "others": ("checkpoint-3",)}
-        files = (stored("checkpoint-3/a"), stored("checkpoint-7/a"))
+        files = (store("checkpoint-3/a"), store("checkpoint-7/a"))
         assert schema(manifest(*files, **best)) == "slipway.checkpoint/4"
 
     @pytest.mark.parametrize("key,value", [("links", []), ("folders", ["x"]), ("others", []), ("mains", [])])
@@ -68,7 +68,7 @@ class TestSchema:
 
     def test_set_of_several_leading_folders_keeps_its_names(self):
         names = ("_actor/global_step7", "_critic/global_step7", "_actor/best_global_step3")
-        files = tuple(stored(f"{name}/model") for name in sorted(names))
+        files = tuple(store(f"{name}/model") for name in sorted(names))
         changes = {"folder": ".", "layout": "openrlhf", "main": names[0], "mains": names[:2], "others": names[2:]}
         assert schema(manifest(*files, **changes)) == "slipway.checkpoint/5"
         assert manifest(*files, **changes).leading == names[:2]
@@ -109,10 +109,10 @@ class TestRefusal:
             ({"folders": ("run.sh/x",)}, "both a file and a folder"),
             ({"folders": ("x/y",), "links": (link("x", "blobs"),)}, "has the same place"),
             ({"folders": ("x",), "links": (link("x", "blobs"),)}, "has the same place"),
-            ({"files": (stored("a", mode="4755"),)}, "must be four octal digits"),
-            ({"files": (stored("a", mode="1777"),)}, "must be four octal digits"),
-            ({"files": (stored("a", mode="755"),)}, "must be four octal digits"),
-            ({"files": (stored("a", mode="0o755"),)}, "must be four octal digits"),
+            ({"files": (store("a", mode="4755"),)}, "must be four octal digits"),
+            ({"files": (store("a", mode="1777"),)}, "must be four octal digits"),
+            ({"files": (store("a", mode="755"),)}, "must be four octal digits"),
+            ({"files": (store("a", mode="0o755"),)}, "must be four octal digits"),
             ({"others": ("best",)}, "main must be the first"),
             ({"folder": ".", "layout": "x", "main": "a", "mains": ("b",)}, "main must be the first"),
             ({"folder": ".", "layout": "x", "main": "run.sh", "others": ("../best",)}, "all must be in"),
@@ -127,14 +127,14 @@ class TestRefusal:
         deep = "/".join("x" * 400)
         links = tuple(link(f"{number}", deep) for number in range(1000))
         with pytest.raises(ManifestError, match="too many to follow"):
-            parse(manifest(stored(deep), links=links).to_json())
+            parse(manifest(store(deep), links=links).to_json())
 
 
 class TestParts:
     def test_links_of_several_nodes_are_each_nodes_own(self):
         parts = [
             manifest(
-                stored(f"rank{number}", number),
+                store(f"rank{number}", number),
                 part=number,
                 parts=2,
                 links=(link("mine", f"rank{number}", number),),
@@ -150,20 +150,20 @@ class TestParts:
 
     def test_empty_folder_of_one_node_may_hold_files_of_another(self):
         parts = [
-            manifest(stored("a"), part=0, parts=2, folders=("ranks",)),
-            manifest(stored("ranks/1", 1), part=1, parts=2),
+            manifest(store("a"), part=0, parts=2, folders=("ranks",)),
+            manifest(store("ranks/1", 1), part=1, parts=2),
         ]
         assert merge(parts, written_at="now").folders == ()
 
     def test_checkpoint_with_a_link_is_readable_when_another_node_writes_nothing(self):
-        first = manifest(stored("a"), part=0, parts=2, links=(link("latest", "a"),), folders=("logs",))
+        first = manifest(store("a"), part=0, parts=2, links=(link("latest", "a"),), folders=("logs",))
         whole = assemble(None, first, session="r", empty=(1,))
         assert schema(whole) == "slipway.checkpoint/5"
         assert (whole.links, whole.folders) == (first.links, first.folders)
 
     @pytest.mark.parametrize("order", [1, -1])
     def test_link_of_one_node_in_place_of_anothers_file_is_stored_as_what_it_leads_to(self, order):
-        own = [stored("weights-of-a"), stored("weights")][::order]
+        own = [store("weights-of-a"), store("weights")][::order]
         links = [(link("weights", "weights-of-a"),), ()][::order]
         parts = [
             manifest(
@@ -174,21 +174,21 @@ class TestParts:
         whole = parse(merge(parts, written_at="now").to_json())
         linking = 0 if order == 1 else 1
         keys = {part: {file.path: file.key for file in whole.files_for(part)} for part in (0, 1)}
-        assert keys[linking]["weights"] == stored("weights-of-a").key
-        assert keys[1 - linking]["weights"] == stored("weights").key
+        assert keys[linking]["weights"] == store("weights-of-a").key
+        assert keys[1 - linking]["weights"] == store("weights").key
         assert whole.links == ()
 
     def test_link_to_folder_in_place_of_anothers_folder_is_stored_with_links_below(self):
         links = (link("ranks", "shared/0"), link("shared/0/mine", "deep/a"), link("shared/0/out", "../b"))
         parts = [
             manifest(
-                stored("shared/0/deep/a"), stored("shared/b"), part=0, parts=2, links=links, folders=("shared/0/e",)
+                store("shared/0/deep/a"), store("shared/b"), part=0, parts=2, links=links, folders=("shared/0/e",)
             ),
-            manifest(stored("ranks/1", 1), part=1, parts=2),
+            manifest(store("ranks/1", 1), part=1, parts=2),
         ]
         whole = parse(merge(parts, written_at="now").to_json())
         below = {file.path: file.key for file in whole.files if file.path.startswith("ranks/")}
-        assert below == {"ranks/1": stored("ranks/1", 1).key, "ranks/deep/a": stored("shared/0/deep/a").key}
+        assert below == {"ranks/1": store("ranks/1", 1).key, "ranks/deep/a": store("shared/0/deep/a").key}
         assert {one.path: one.target for one in whole.links if one.path.startswith("ranks/")} == {
             "ranks/mine": "deep/a",
             "ranks/out": "../shared/b",
@@ -197,8 +197,8 @@ class TestParts:
 
     def test_file_of_one_node_in_place_of_anothers_folder_is_refused_by_node(self):
         parts = [
-            manifest(stored("a"), part=0, parts=2, links=(link("ranks", "a"),)),
-            manifest(stored("ranks/1", 1), part=1, parts=2),
+            manifest(store("a"), part=0, parts=2, links=(link("ranks", "a"),)),
+            manifest(store("ranks/1", 1), part=1, parts=2),
         ]
         with pytest.raises(ManifestError, match=r"'ranks' is a file on node 0 and a folder on node 1; all nodes must"):
             merge(parts, written_at="now")

@@ -26,7 +26,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def found(folder, *written, optional=False):
+def find(folder, *written, optional=False):
     return find_outputs(OutputPath(written=path, place=folder / path, optional=optional) for path in written)
 
 
@@ -45,7 +45,7 @@ def found(folder, *written, optional=False):
     ],
 )
 def test_pattern_finds_the_files_of_the_shell_under_the_same_names(folder, pattern, names):
-    files, missing = found(folder, pattern)
+    files, missing = find(folder, pattern)
     assert (set(files), missing) == (names, ())
     if "/deep" not in pattern and pattern != "x[1].md":
         matches = glob.glob(pattern, root_dir=folder, recursive=True)  # noqa: PTH207 - Path.glob finds hidden names
@@ -62,16 +62,16 @@ def test_pattern_finds_the_files_of_the_shell_under_the_same_names(folder, patte
     ],
 )
 def test_each_brace_alternative_is_searched(folder, pattern, names):
-    assert (set(found(folder, pattern)[0]), found(folder, pattern)[1]) == (names, ())
+    assert (set(find(folder, pattern)[0]), find(folder, pattern)[1]) == (names, ())
 
 
 def test_words_in_braces_that_match_nothing_are_missing(folder):
-    (reason,) = found(folder, "results/{x,y}.json")[1]
+    (reason,) = find(folder, "results/{x,y}.json")[1]
     assert "matches no file" in reason
 
 
 def test_link_to_a_folder_above_ends(folder):
-    assert "results/up/results/a.json" not in found(folder, "**/*.json")[0]
+    assert "results/up/results/a.json" not in find(folder, "**/*.json")[0]
 
 
 def test_absolute_pattern_is_named_from_the_last_plain_folder(folder):
@@ -87,9 +87,9 @@ def test_absolute_pattern_is_named_from_the_last_plain_folder(folder):
     [("results/*.csv", "matches no file"), ("nothing", "No such file"), ("empty", "contains no file")],
 )
 def test_output_without_matches_is_missing_unless_optional(folder, path, reason):
-    assert reason in found(folder, path)[1][0]
-    assert found(folder, path, optional=True)[1] == ()
-    assert set(found(folder, path, "results/a.json")[0]) == {"results/a.json"}
+    assert reason in find(folder, path)[1][0]
+    assert find(folder, path, optional=True)[1] == ()
+    assert set(find(folder, path, "results/a.json")[0]) == {"results/a.json"}
 
 
 def test_two_files_with_one_name_are_reported(folder):

@@ -60,7 +60,7 @@ def quick(monkeypatch):
     monkeypatch.setattr("launcher.agent.rendezvous._POLL_S", 0.01)
 
 
-def joined(*meetings, over=lambda: False):
+def join(*meetings, over=lambda: False):
     """What each of several pods, all at once, comes to."""
     attempts = {}
     threads = [
@@ -75,7 +75,7 @@ def joined(*meetings, over=lambda: False):
 
 
 def test_all_pods_meet_in_one_life(quick):
-    first, other = joined(rendezvous(store := Memory(), 0), rendezvous(store, 1))
+    first, other = join(rendezvous(store := Memory(), 0), rendezvous(store, 1))
     assert (first.attempt, other.attempt) == (1, 1)
     assert first.session == other.session == "r1.a1.l1"
 
@@ -83,26 +83,26 @@ def test_all_pods_meet_in_one_life(quick):
 @pytest.mark.parametrize("anew", [0, 1])
 def test_returning_pod_ends_the_attempt_and_all_join_the_next(quick, anew):
     store = Memory()
-    joined(rendezvous(store, 0), rendezvous(store, 1))
+    join(rendezvous(store, 0), rendezvous(store, 1))
     leaving = []
     late = rendezvous(store, anew)
     thread = threading.Thread(target=lambda: leaving.append(late.join(over=lambda: False)))
     thread.start()
     while "pod-end" not in (store.texts.get(f"{folder_of(1)}/news.json") or StoredText(text="", etag="", age_s=0)).text:
         pass
-    (other,) = joined(rendezvous(store, 1 - anew))
+    (other,) = join(rendezvous(store, 1 - anew))
     thread.join(20)
     assert (leaving[0].attempt, other.attempt) == (2, 2)
 
 
 def test_leaving_pod_does_not_wait(quick):
-    assert joined(rendezvous(Memory(), 1), over=lambda: True) == [None]
+    assert join(rendezvous(Memory(), 1), over=lambda: True) == [None]
 
 
 def test_completed_job_is_complete_for_a_late_pod(quick):
     store = Memory()
     first, other = rendezvous(store, 0), rendezvous(store, 1)
-    joined(first, other)
+    join(first, other)
     assert first.complete(over=lambda: False)
     assert other.complete(over=lambda: False)
     late = rendezvous(store, 1)
@@ -113,7 +113,7 @@ def test_completed_job_is_complete_for_a_late_pod(quick):
 def test_pod_is_not_complete_after_the_loss_of_the_first_pod(quick):
     store = Memory()
     first, other = rendezvous(store, 0), rendezvous(store, 1)
-    joined(first, other)
+    join(first, other)
     store.swap_text(STATE_FILE, '{"life": 2, "completed": false}', before=store.find_text(STATE_FILE))
     assert not other.complete(over=lambda: False)
     assert not first.complete(over=lambda: False)
@@ -194,7 +194,7 @@ def test_job_stopped_at_the_budget_is_not_started_again(quick):
     """An operator starts every pod again that failed: it is told that there is nothing left to start."""
     store = Memory()
     first, second = rendezvous(store, 0), rendezvous(store, 1)
-    joined(first, second)
+    join(first, second)
     assert first.complete(over=lambda: True, stopped=True)
     attempt_state = parse_attempt_state(store.texts[STATE_FILE].text)
     assert (attempt_state.completed, attempt_state.stopped) == (True, True)
@@ -212,7 +212,7 @@ def lives(code, retries, ends=None, steps=None):
     store, number = Memory(), 0
     while number < 20:
         pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}", retries=retries) for part in (0, 1)]
-        if any(placement is None for placement in joined(*pods)):
+        if any(placement is None for placement in join(*pods)):
             return number, parse_attempt_state(store.texts[STATE_FILE].text).failed
         number += 1
         exit_code = code if ends is None else ends[min(number, len(ends)) - 1]
@@ -257,7 +257,7 @@ def test_state_of_failed_job_tells_missing_progress_from_used_up_retries(quick, 
     store = Memory()
     for code_of_attempt in (3, code):
         pods = [Rendezvous(store, place(part), say=[].append, retries=retries) for part in (0, 1)]
-        joined(*pods)
+        join(*pods)
         pods[0].leave(code_of_attempt, over=lambda: False, newest=40)
     state = parse_attempt_state(store.texts[STATE_FILE].text)
     assert (state.failed, state.stuck) == (code, stuck)
@@ -277,7 +277,7 @@ def test_pod_lost_with_the_node_is_an_interruption(quick):
     store = Memory()
     for boot in range(3):
         pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}/{boot}", retries=0) for part in (0, 1)]
-        assert [placement.attempt for placement in joined(*pods)] == [boot + 1] * 2
+        assert [placement.attempt for placement in join(*pods)] == [boot + 1] * 2
 
 
 def pods_of(store, *, of_first=None):
@@ -288,7 +288,7 @@ def pods_of(store, *, of_first=None):
 
 def begun_once(store):
     """The store of a job whose first attempt was interrupted."""
-    joined(*(pods := pods_of(store)))
+    join(*(pods := pods_of(store)))
     for pod in pods:
         pod.leave(75, over=lambda: False)
     return store
@@ -303,10 +303,10 @@ def test_pod_ended_while_it_waits_for_others_is_an_interruption(quick):
     until(lambda: f"{folder_of(2)}/seat-0" in store.sizes())
     ends.set()
     waiting.join(20)
-    assert joined(late)[0].attempt == 2, "it claims the last seat of an attempt whose first pod has ended"
+    assert join(late)[0].attempt == 2, "it claims the last seat of an attempt whose first pod has ended"
     late.leave(75, over=lambda: False)
     pods = pods_of(store)
-    assert [placement and placement.attempt for placement in joined(*pods)] == [3, 3], [pod.failed for pod in pods]
+    assert [placement and placement.attempt for placement in join(*pods)] == [3, 3], [pod.failed for pod in pods]
 
 
 def test_attempt_begun_while_the_store_did_not_answer_the_first_pod_is_an_interruption(quick):
@@ -322,9 +322,9 @@ def test_attempt_begun_while_the_store_did_not_answer_the_first_pod_is_an_interr
     placements = []
     waiting = threading.Thread(target=lambda: placements.append(first.join(over=lambda: False)))
     waiting.start()
-    assert joined(late)[0].attempt == 2
+    assert join(late)[0].attempt == 2
     late.leave(75, over=lambda: False)
-    assert joined(pods_of(store)[1])[0].attempt == 3
+    assert join(pods_of(store)[1])[0].attempt == 3
     waiting.join(20)
     assert [placement and placement.attempt for placement in placements] == [3], first.failed
 
@@ -333,13 +333,13 @@ def test_refusing_pod_ends_the_job_for_all_pods(quick):
     store = Memory()
     Rendezvous(store, place(1), say=[].append, retries=3).refuse(78)
     pods = rendezvous(store, 0), rendezvous(store, 1)
-    assert joined(*pods) == [None, None]
+    assert join(*pods) == [None, None]
     assert [pod.failed for pod in pods] == [78, 78]
 
 
 def test_failure_is_counted_once_for_all_pods_of_an_attempt(quick):
     store = Memory()
     pods = [Rendezvous(store, place(part), say=[].append, retries=1) for part in (0, 1)]
-    joined(*pods)
+    join(*pods)
     assert [pod.fail(3, over=lambda: False) for pod in pods] == [False, False]
     assert parse_attempt_state(store.texts[STATE_FILE].text).failures == 1

@@ -38,7 +38,7 @@ def trainer(folder, *options, **environment):
     )
 
 
-def finished(process):
+def finish(process):
     output, _ = process.communicate(timeout=120)
     return process.returncode, output
 
@@ -102,7 +102,7 @@ class TestRun:
         often = tmp_path / "often"
         for folder in (never, often):
             folder.mkdir()
-        code, output = finished(trainer(never, *steps))
+        code, output = finish(trainer(never, *steps))
         assert code == 0
         expected = weights_line(output)
         assert expected.endswith(" after step 60")
@@ -110,7 +110,7 @@ class TestRun:
         while not (line := first.stdout.readline()).startswith("step 7/"):
             assert line, "it ended before its seventh step"
         first.send_signal(signal.SIGUSR1)
-        code, output = finished(first)
+        code, output = finish(first)
         assert code == 85
         (checkpoint,) = often.glob("step-*")
         assert 7 <= int(checkpoint.name.removeprefix("step-")) < 60
@@ -118,7 +118,7 @@ class TestRun:
         second = trainer(
             often, *steps, "--every", "10", SLIPWAY_CHECKPOINT_DIR=str(often), SLIPWAY_RESUME_DIR=str(checkpoint)
         )
-        code, output = finished(second)
+        code, output = finish(second)
         assert (code, weights_line(output)) == (0, expected)
         assert output.startswith(f"resumed from step {checkpoint.name.removeprefix('step-')} ")
         summary = json.loads((often / "step-60" / "weights.json").read_text())
@@ -126,7 +126,7 @@ class TestRun:
 
     def test_run_reports_steps_and_the_loss_falls(self, tmp_path):
         metrics = tmp_path / "metrics.jsonl"
-        code, output = finished(trainer(tmp_path, "--steps", "80", "--batch", "8", SLIPWAY_METRICS=str(metrics)))
+        code, output = finish(trainer(tmp_path, "--steps", "80", "--batch", "8", SLIPWAY_METRICS=str(metrics)))
         assert code == 0
         first, *lines = [json.loads(line) for line in metrics.read_text().splitlines()]
         assert (first["parallel"], sorted(first["software"])) == ({"data": 1}, ["numpy", "python"])
@@ -140,7 +140,7 @@ class TestRun:
     def test_run_saves_by_the_interval_in_the_file(self, tmp_path):
         interval = tmp_path / "interval"
         interval.write_text("0\n")
-        finished(
+        finish(
             trainer(
                 tmp_path,
                 "--steps",
@@ -155,21 +155,21 @@ class TestRun:
     @pytest.fixture
     def checkpoint(self, tmp_path_factory):
         folder = tmp_path_factory.mktemp("checkpoint")
-        finished(trainer(folder, "--steps", "2", "--checkpoint-dir", str(folder)))
+        finish(trainer(folder, "--steps", "2", "--checkpoint-dir", str(folder)))
         return folder / "step-2"
 
     def test_run_refuses_another_runs_checkpoint(self, tmp_path, checkpoint):
-        code, output = finished(trainer(tmp_path, "--steps", "3", "--seed", "2", "--resume-dir", str(checkpoint)))
+        code, output = finish(trainer(tmp_path, "--steps", "3", "--seed", "2", "--resume-dir", str(checkpoint)))
         assert code == 1
         assert output == f"{checkpoint}: written with another seed, steps; the same weights would not come of it\n"
 
     def test_run_refuses_weights_different_from_the_saved_ones(self, tmp_path, checkpoint):
         summary = checkpoint / "weights.json"
         summary.write_text(summary.read_text().replace('"sha256": "', '"sha256": "0'))
-        code, output = finished(trainer(tmp_path, "--steps", "2", "--resume-dir", str(checkpoint)))
+        code, output = finish(trainer(tmp_path, "--steps", "2", "--resume-dir", str(checkpoint)))
         assert code == 1
         assert output.endswith("the weights are not those that were saved\n")
 
     def test_run_refuses_zero_steps(self, tmp_path):
-        code, output = finished(trainer(tmp_path, "--steps", "0"))
+        code, output = finish(trainer(tmp_path, "--steps", "0"))
         assert (code, output.splitlines()[-1]) == (2, "train.py: error: --steps must be at least 1")

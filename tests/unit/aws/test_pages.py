@@ -30,7 +30,7 @@ def listings():
                     yield service, name, client.meta.method_to_api_mapping[name]
 
 
-def listed(value):
+def list_names(value):
     return value if isinstance(value, list) else [value]
 
 
@@ -38,7 +38,7 @@ def test_page_tokens_equal_the_ones_of_botocore():
     loader, calls, others = botocore.session.get_session().get_component("data_loader"), list(listings()), []
     for service, name, operation in calls:
         paged = loader.load_service_model(service, "paginators-1")["pagination"][operation]
-        if [_TOKENS.get(token) for token in listed(paged["output_token"])] != listed(paged["input_token"]):
+        if [_TOKENS.get(token) for token in list_names(paged["output_token"])] != list_names(paged["input_token"]):
             others.append((service, name))
     assert len(calls) > 30
     assert others == []

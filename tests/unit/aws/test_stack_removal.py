@@ -55,7 +55,7 @@ def described_as(status):
     return {"Stacks": [stack]}
 
 
-def removed(session, stack):
+def remove(session, stack):
     """The reported events, and the number of waits."""
     events, waits = [], []
     stacks.remove(
@@ -75,7 +75,7 @@ def test_stack_removal_is_followed_and_each_event_is_reported_once(stubbed_sessi
     answer(stub, BEGUN, CREATED)
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-    events, waits = removed(session, state())
+    events, waits = remove(session, state())
     assert events == [
         ("slipway-a-training", "DELETE_IN_PROGRESS"),
         ("Vpc", "DELETE_COMPLETE"),
@@ -92,14 +92,14 @@ def test_earlier_failed_stack_removal_is_ignored(stubbed_session):
     answer(stub, *old)
     stub.add_response("describe_stacks", described_as("DELETE_FAILED"), {"StackName": ID})
     answer(stub, event(9, "DELETE_COMPLETE"), *old)
-    assert removed(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
+    assert remove(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
 
 
 def test_running_stack_removal_is_followed_without_a_new_request(stubbed_session):
     session, stub = stubbed_session
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-    events, _ = removed(session, state("DELETE_IN_PROGRESS"))
+    events, _ = remove(session, state("DELETE_IN_PROGRESS"))
     assert [status for _, status in events] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
 
 
@@ -112,7 +112,7 @@ def test_failed_stack_removal_gives_every_reason(stubbed_session):
     with pytest.raises(
         DeploymentFailedError, match=r"Nodes \(AWS::EC2::SecurityGroup\): sg-1 has a dependent"
     ) as caught:
-        removed(session, state())
+        remove(session, state())
     assert caught.value.exit_code == 6
     assert "--stack-name slipway-a-training" in caught.value.hint
 
@@ -123,7 +123,7 @@ def test_export_in_use_is_the_reason_of_a_failed_stack_removal(stubbed_session):
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, event(2, "DELETE_FAILED", reason="Export net:VpcId cannot be deleted as it is in use by b"), CREATED)
     with pytest.raises(DeploymentFailedError, match="in use by b"):
-        removed(session, state())
+        remove(session, state())
 
 
 def test_missing_stack_is_none_and_a_denied_call_is_an_error(stubbed_session):
@@ -144,7 +144,7 @@ def test_unused_export_has_no_importers(stubbed_session):
     assert stacks.importers(session, "net:VpcId") == {"a", "b"}
 
 
-def described(stub, status):
+def describe(stub, status):
     """The next question is for the stack itself."""
     stub.add_response("describe_stacks", described_as(status), {"StackName": ID})
 
@@ -154,8 +154,8 @@ def test_stack_removed_meanwhile_is_not_waited_for(stubbed_session):
     answer(stub, GONE, LEFT, BEGUN, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-    described(stub, "DELETE_COMPLETE")
-    assert removed(session, state()) == ([], 0)
+    describe(stub, "DELETE_COMPLETE")
+    assert remove(session, state()) == ([], 0)
 
 
 def test_stalled_stack_removal_is_an_error(stubbed_session):
@@ -164,9 +164,9 @@ def test_stalled_stack_removal_is_an_error(stubbed_session):
     stub.add_response("delete_stack", {}, {"StackName": ID})
     for _ in range(stacks.IDLE_POLLS):
         answer(stub, CREATED)
-        described(stub, "CREATE_COMPLETE")
+        describe(stub, "CREATE_COMPLETE")
     with pytest.raises(DeploymentFailedError, match="is CREATE_COMPLETE, and its removal does not continue"):
-        removed(session, state())
+        remove(session, state())
 
 
 def test_slow_stack_removal_is_waited_for(stubbed_session):
@@ -176,6 +176,6 @@ def test_slow_stack_removal_is_waited_for(stubbed_session):
     answer(stub, BEGUN, CREATED)
     for _ in range(stacks.IDLE_POLLS + 3):
         answer(stub, BEGUN, CREATED)
-        described(stub, "DELETE_IN_PROGRESS")
+        describe(stub, "DELETE_IN_PROGRESS")
     answer(stub, GONE, BEGUN, CREATED)
-    assert removed(session, state())[1] == stacks.IDLE_POLLS + 4
+    assert remove(session, state())[1] == stacks.IDLE_POLLS + 4

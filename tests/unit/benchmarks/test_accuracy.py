@@ -34,7 +34,7 @@ KEYS = {
 
 
 @pytest.fixture(scope="module")
-def measured():
+def measure():
     return accuracy.measure(training_rows.read_rows(RUNS))
 
 
@@ -64,19 +64,19 @@ def test_utilisation_above_every_published_one_is_said_to_be_spread(chip, named)
     assert ("the highest published is 0.82" in shown.source) is named
 
 
-def test_accuracy_targets_hold_on_the_shipped_rows(measured):
-    assert set(measured) == KEYS
-    assert measured["n"] == 130
-    assert measured["within_25"] >= 0.78
-    assert measured["within_50"] >= 0.92
-    assert measured["covered"] >= 0.85
-    assert measured["median_width"] <= 2.2
-    assert measured["p90_width"] <= 3.5
+def test_accuracy_targets_hold_on_the_shipped_rows(measure):
+    assert set(measure) == KEYS
+    assert measure["n"] == 130
+    assert measure["within_25"] >= 0.78
+    assert measure["within_50"] >= 0.92
+    assert measure["covered"] >= 0.85
+    assert measure["median_width"] <= 2.2
+    assert measure["p90_width"] <= 3.5
 
 
 @pytest.mark.long
-def test_accuracy_targets_hold_with_each_family_left_out_of_the_fit(measured):
-    left_out = measured["leave_one_family_out"]
+def test_accuracy_targets_hold_with_each_family_left_out_of_the_fit(measure):
+    left_out = measure["leave_one_family_out"]
     assert left_out["n"] == 130
     assert left_out["within_25"] >= 0.70
     assert left_out["within_50"] >= 0.86
@@ -231,19 +231,19 @@ def test_accuracy_holds_on_rows_that_no_fit_has_used(name, count, shares, width)
     assert part["median_width"] <= width
 
 
-def test_estimate_is_more_accurate_than_the_baseline(measured):
+def test_estimate_is_more_accurate_than_the_baseline(measure):
     plain = accuracy.baseline(training_rows.read_rows(RUNS))
     # the README of the rows gives 72 % and 90 % for it
     assert plain["within_25"] == pytest.approx(0.72, abs=0.02)
     assert plain["within_50"] == pytest.approx(0.90, abs=0.02)
-    assert measured["within_25"] > plain["within_25"]
-    assert measured["within_50"] > plain["within_50"]
+    assert measure["within_25"] > plain["within_25"]
+    assert measure["within_50"] > plain["within_50"]
 
 
-def test_parts_of_the_accuracy_add_up(measured):
-    assert sum(part["n"] for part in measured["by_accelerator"].values()) == 130
-    assert measured["whole_runs"]["n"] == 30
-    json.dumps(measured, allow_nan=False)
+def test_parts_of_the_accuracy_add_up(measure):
+    assert sum(part["n"] for part in measure["by_accelerator"].values()) == 130
+    assert measure["whole_runs"]["n"] == 30
+    json.dumps(measure, allow_nan=False)
 
 
 def test_accuracy_targets_hold_on_further_rows():
@@ -282,7 +282,7 @@ def row_fields(**changes):
     return fields | changes
 
 
-def written(path, *rows):
+def write(path, *rows):
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
@@ -291,7 +291,7 @@ def written(path, *rows):
 
 
 def read_one(tmp_path, **changes):
-    return training_rows.read_rows(written(tmp_path / "rows.csv", row_fields(**changes)))[0]
+    return training_rows.read_rows(write(tmp_path / "rows.csv", row_fields(**changes)))[0]
 
 
 def test_training_row_becomes_the_fields_of_a_plan(tmp_path):
@@ -342,7 +342,7 @@ def test_unlisted_chip_uses_the_peak_of_the_row(tmp_path):
     ],
 )
 def test_invalid_training_row_is_refused_with_the_line(tmp_path, changes, message):
-    path = written(tmp_path / "rows.csv", row_fields(), row_fields(**changes))
+    path = write(tmp_path / "rows.csv", row_fields(), row_fields(**changes))
     with pytest.raises(training_rows.RowsError, match=f"rows.csv:3.*{message}"):
         training_rows.read_rows(path)
 
@@ -371,7 +371,7 @@ def test_unreadable_rows_file_exits_2_without_a_traceback(tmp_path, content):
 
 @pytest.mark.long
 def test_json_option_writes_no_report(tmp_path, monkeypatch, capsys):
-    path = written(tmp_path / "rows.csv", row_fields())
+    path = write(tmp_path / "rows.csv", row_fields())
     monkeypatch.setattr(accuracy, "REPORT", tmp_path / "docs" / "accuracy.md")
     assert accuracy.main([str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 1

@@ -57,7 +57,7 @@ print("\\n" + json.dumps(ends))
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
+def end_of(tmp_path_factory):
     """Exit code, messages and file of every run, of one process: the import of the frameworks takes seconds."""
     folder = tmp_path_factory.mktemp("measured")
     config = folder / "config.json"
@@ -76,8 +76,8 @@ def ended(tmp_path_factory):
 @pytest.mark.parametrize(
     "name, method, stack", [("trainer", Method.LORA, Stack.HUGGINGFACE), ("fsdp", Method.FULL, Stack.FRAMEWORK)]
 )
-def test_measurement_of_a_local_trainer_is_written_and_used_by_no_quote(ended, name, method, stack):
-    code, messages, path = ended[list(RUNS).index(name)]
+def test_measurement_of_a_local_trainer_is_written_and_used_by_no_quote(end_of, name, method, stack):
+    code, messages, path = end_of[list(RUNS).index(name)]
     assert not code, messages
     ((measured,), findings) = load_measurements(path)
     assert not findings
@@ -92,7 +92,7 @@ def test_measurement_of_a_local_trainer_is_written_and_used_by_no_quote(ended, n
     assert dict(measured.software).keys() >= {"torch", "transformers", "peft"}
 
 
-def test_impossible_measurement_is_refused_with_the_fault(ended):
-    for (code, messages, path), (_, fault) in zip(ended[len(RUNS) :], FAULTS, strict=True):
+def test_impossible_measurement_is_refused_with_the_fault(end_of):
+    for (code, messages, path), (_, fault) in zip(end_of[len(RUNS) :], FAULTS, strict=True):
         assert fault in f"{code} {messages}"
         assert not path.exists()

@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 CATALOG = load()
 
 
-def quoted(path):
+def quote_plan(path):
     """The first quote of a plan, as its JSON has it."""
     priced = price_request(path, load_plan(path), CATALOG, NOW, PriceOptions())
     return quote_document(priced.quote(1), 1, CATALOG.instance_types)
@@ -26,7 +26,7 @@ def quoted(path):
 
 @pytest.mark.parametrize("path", recompute.PLANS, ids=lambda path: path.stem)
 def test_quote_equals_the_independent_recomputation(path):
-    quote = quoted(path)
+    quote = quote_plan(path)
     recomputed = recompute.recompute(recompute.read(path), quote, NOW.date())
     off = recompute.deviations(quote, recomputed)
     assert max(abs(deviation) for deviation in off.values()) <= recompute.tolerance(quote), off
@@ -36,11 +36,11 @@ def test_recomputation_without_tail_or_price_forecast_deviates(monkeypatch):
     """The program sees what it is for: without either a total is off by more than it lets pass."""
     tail, spot = recompute.PLANS[:2]
     none = {**recompute.read(tail), "guardrails": {"idle_minutes": 0.1}}
-    assert recompute.deviations(quoted(tail), recompute.recompute(none, quoted(tail), NOW.date()))["mid"] > 0.3
+    assert recompute.deviations(quote_plan(tail), recompute.recompute(none, quote_plan(tail), NOW.date()))["mid"] > 0.3
     process = recompute_prices.spot_process()
     monkeypatch.setattr(recompute_prices, "spot_process", lambda: {**process, "half_life_days": 1e6, "zones_alike": 1})
     with pytest.raises(LookupError, match="forecast of no row"):
-        recompute.recompute(recompute.read(spot), quoted(spot), NOW.date())
+        recompute.recompute(recompute.read(spot), quote_plan(spot), NOW.date())
 
 
 @pytest.mark.parametrize("module", [recompute, recompute_prices])
@@ -52,6 +52,6 @@ def test_recomputation_imports_no_launcher_module(module):
 
 
 def test_recomputed_plans_cover_every_purchase_option():
-    options = {quoted(path)["purchase_option"] for path in recompute.PLANS}
+    options = {quote_plan(path)["purchase_option"] for path in recompute.PLANS}
     expected = {"on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "reserved", "bedrock"}
     assert options == expected

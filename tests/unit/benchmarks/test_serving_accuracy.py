@@ -32,7 +32,7 @@ ROW = {
 }
 
 
-def written(path: Path, *rows: dict[str, str]) -> Path:
+def write(path: Path, *rows: dict[str, str]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(ROW))
         table.writeheader()
@@ -106,7 +106,7 @@ def test_serving_rates_do_not_exceed_the_chip():
     ],
 )
 def test_hardware_of_a_serving_row_is_parsed(tmp_path, changes, chip, tensor_parallel):
-    (row,), refused = read_rows(written(tmp_path / "rows.csv", changes))
+    (row,), refused = read_rows(write(tmp_path / "rows.csv", changes))
     assert not refused
     assert (row.chip, row.copy.tensor_parallel) == (chip, tensor_parallel)
     assert fit_serving.estimated(row, fit_serving.FAMILIES["neuron" if row.neuron else "gpu"][0]).tokens_per_s > 0
@@ -125,19 +125,19 @@ def test_hardware_of_a_serving_row_is_parsed(tmp_path, changes, chip, tensor_par
     ],
 )
 def test_unsupported_serving_rows_are_refused_with_the_reason(tmp_path, changes, words):
-    rows, (refused,) = read_rows(written(tmp_path / "rows.csv", changes))
+    rows, (refused,) = read_rows(write(tmp_path / "rows.csv", changes))
     assert rows == []
     assert words in refused.reason
 
 
 def test_unknown_model_is_estimated_by_size(tmp_path):
-    (row,), _ = read_rows(written(tmp_path / "rows.csv", {"model": "NewLab-34B-chat"}))
+    (row,), _ = read_rows(write(tmp_path / "rows.csv", {"model": "NewLab-34B-chat"}))
     assert row.copy.model.params_b == 34
 
 
 def test_serving_estimate_ignores_id_order_and_source(tmp_path):
     one = {"source": "here", "date": "2024"}
-    rows, _ = read_rows(written(tmp_path / "rows.csv", one, {"model": "Llama-2-7b"}, {"source": "there"}))
+    rows, _ = read_rows(write(tmp_path / "rows.csv", one, {"model": "Llama-2-7b"}, {"source": "there"}))
     facts = fit_serving.FAMILIES["neuron"][0]
     assert fit_serving.estimated(rows[0], facts) == fit_serving.estimated(rows[2], facts)
 
@@ -152,30 +152,30 @@ def test_rows_file_of_another_kind_is_refused(tmp_path, text, capsys):
 
 def test_negative_serving_throughput_is_refused(tmp_path):
     with pytest.raises(RowsError, match="output_tok_s is '-5'"):
-        read_rows(written(tmp_path / "rows.csv", {"output_tok_s": "-5"}))
+        read_rows(write(tmp_path / "rows.csv", {"output_tok_s": "-5"}))
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400"])
 @pytest.mark.parametrize("column", ["output_tok_s", "tp", "dp", "batch", "input_len", "output_len", "max_seq"])
 def test_invalid_number_is_reported_with_the_column(tmp_path, column, value):
     with pytest.raises(RowsError, match=f"{column} is '{value}'; it must be"):
-        read_rows(written(tmp_path / "rows.csv", {column: value}))
+        read_rows(write(tmp_path / "rows.csv", {column: value}))
 
 
 @pytest.mark.parametrize("column", ["tp", "dp", "batch"])
 def test_fractional_count_is_refused(tmp_path, column):
     with pytest.raises(RowsError, match=f"{column} is '0.5'; it must be a whole number of 1 or more"):
-        read_rows(written(tmp_path / "rows.csv", {column: "0.5"}))
+        read_rows(write(tmp_path / "rows.csv", {column: "0.5"}))
 
 
 def test_latency_of_nan_is_read_as_unpublished(tmp_path):
-    ((row,), _) = read_rows(written(tmp_path / "rows.csv", {"ttft_ms": "nan"}))
+    ((row,), _) = read_rows(write(tmp_path / "rows.csv", {"ttft_ms": "nan"}))
     assert row.ttft_ms is None
 
 
 def test_empty_cells_of_a_serving_row_are_filled_in(tmp_path):
     bare = {"hardware": "4xH100-80GB", "accel": "GPU", "engine": "SGLang 0.4", "tp": "", "batch": "", "max_seq": ""}
-    rows, _ = read_rows(written(tmp_path / "rows.csv", bare, {"batch": "", "concurrency": "8"}))
+    rows, _ = read_rows(write(tmp_path / "rows.csv", bare, {"batch": "", "concurrency": "8"}))
     assert (rows[0].copy.tensor_parallel, rows[0].live) == (4, 32)
     assert (rows[1].copy.batch, rows[1].live) == (8, 8)
 
@@ -184,7 +184,7 @@ def test_json_option_writes_no_section_and_the_report_has_a_serving_section(tmp_
     report = tmp_path / "accuracy.md"
     replace_section(report, "training", "# Training\n\nkept")
     monkeypatch.setattr(serving_accuracy, "REPORT", report)
-    path = written(tmp_path / "rows.csv", {})
+    path = write(tmp_path / "rows.csv", {})
     assert serving_accuracy.main([str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["inf2_trn1"]["n"] == 1
     assert "serving" not in sections(report.read_text(encoding="utf-8"))

@@ -214,7 +214,7 @@ def test_uncounted_architecture_refused_by_name(document, words):
         dimensions_of(document)
 
 
-def planned(folder: Path, model: str) -> Path:
+def plan_job(folder: Path, model: str) -> Path:
     path = folder / "plan.yaml"
     path.write_text(f"slipway: 1\nname: job\nworkload: {{train: {{model: {model}, tokens_b: 1}}}}\n", encoding="utf-8")
     return path
@@ -268,10 +268,10 @@ def test_format_of_published_weights_read(stated, published, nested):
 
 def test_planned_keys_override_model_config(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_NEXT), encoding="utf-8")
-    model = plan_file.load(planned(tmp_path, "{config: config.json, params_b: 81}")).workload.train.model
+    model = plan_file.load(plan_job(tmp_path, "{config: config.json, params_b: 81}")).workload.train.model
     assert isinstance(model, ModelDimensions)
     assert (model.params_b, model.layers, model.attention_layers, model.experts, model.top_k) == (81, 48, 12, 512, 10)
-    by_folder = plan_file.load(planned(tmp_path, "{config: .}")).workload.train.model
+    by_folder = plan_file.load(plan_job(tmp_path, "{config: .}")).workload.train.model
     assert by_folder.params_b == pytest.approx(79.67, rel=0.001)
 
 
@@ -288,7 +288,7 @@ def test_unusable_model_config_refused_at_key(tmp_path, content, words):
     if content is not None:
         (tmp_path / "config.json").write_text(content, encoding="utf-8")
     with pytest.raises(UnreadableInputError) as refused:
-        plan_file.load(planned(tmp_path, "{config: config.json}"))
+        plan_file.load(plan_job(tmp_path, "{config: config.json}"))
     (finding,) = refused.value.findings
     assert finding.path == "workload.train.model.config"
     assert finding.message.startswith("cannot use config.json: ")
@@ -301,7 +301,7 @@ def test_named_pipe_as_model_config_refused(tmp_path):
         read_model_config(tmp_path / "config.json")
 
 
-def cached(home: Path, model_id: str, document: object) -> None:
+def cached_files(home: Path, model_id: str, document: object) -> None:
     folder = home / ".cache/huggingface/hub" / f"models--{model_id.replace('/', '--')}"
     snapshot = folder / "snapshots/0123abc"
     snapshot.mkdir(parents=True)
@@ -314,14 +314,14 @@ def test_unknown_model_id_read_from_local_hub_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("HF_HOME", raising=False)
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
-    cached(tmp_path, "acme/own-8b", LLAMA)
-    cached(tmp_path, "acme/own-bert", {**LLAMA, "model_type": "bert"})
-    request = with_cached_model(plan_file.load(planned(tmp_path, "acme/own-8b")), load())
+    cached_files(tmp_path, "acme/own-8b", LLAMA)
+    cached_files(tmp_path, "acme/own-bert", {**LLAMA, "model_type": "bert"})
+    request = with_cached_model(plan_file.load(plan_job(tmp_path, "acme/own-8b")), load())
     assert request.workload.train.model.params_b == pytest.approx(8.03, rel=0.001)
-    unknown = plan_file.load(planned(tmp_path, "acme/not-there"))
+    unknown = plan_file.load(plan_job(tmp_path, "acme/not-there"))
     assert with_cached_model(unknown, load()) is unknown
     with pytest.raises(UnreadableInputError, match="an encoder"):
-        with_cached_model(plan_file.load(planned(tmp_path, "acme/own-bert")), load())
+        with_cached_model(plan_file.load(plan_job(tmp_path, "acme/own-bert")), load())
     moved = {"HF_HOME": str(tmp_path / ".cache/huggingface")}
     assert cached_config("acme/own-8b", moved, Path("/nowhere")) is not None
     assert cached_config("../acme/own-8b", moved, Path("/nowhere")) is None

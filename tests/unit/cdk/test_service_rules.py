@@ -43,7 +43,7 @@ TEMPLATE = {
 }
 
 
-def altered(change):
+def alter(change):
     template = copy.deepcopy(TEMPLATE)
     change({key: resource["Properties"] for key, resource in template["Resources"].items()}, template)
     return template
@@ -57,8 +57,8 @@ def changes_of(new, needs, old=None):
     return {key.path for key in keys}
 
 
-def refused(change):
-    return changes_of(altered(change), Needs.NEW_CLUSTER)
+def refusal(change):
+    return changes_of(alter(change), Needs.NEW_CLUSTER)
 
 
 def another_type(properties, _template):
@@ -120,7 +120,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("change, paths", REFUSED)
 def test_update_refused_by_the_service_needs_a_new_cluster(change, paths):
-    assert refused(change) == paths
+    assert refusal(change) == paths
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_update_refused_by_the_service_needs_a_new_cluster(change, paths):
     ],
 )
 def test_update_accepted_by_the_service_is_not_refused(change):
-    assert refused(change) == set()
+    assert refusal(change) == set()
 
 
 def test_type_of_a_variant_without_scalable_target_changes_in_place():
-    fixed = altered(lambda _, template: template["Resources"].pop("Range"))
+    fixed = alter(lambda _, template: template["Resources"].pop("Range"))
     new = copy.deepcopy(fixed)
     new["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.2xlarge"
     assert changes_of(new, Needs.NEW_CLUSTER, old=fixed) == set()
@@ -148,7 +148,7 @@ def test_type_of_a_variant_without_scalable_target_changes_in_place():
 
 def another_type_of_components():
     """The templates before and after a change of the type below inference components."""
-    old = altered(components)
+    old = alter(components)
     new = copy.deepcopy(old)
     new["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.2xlarge"
     return old, new
@@ -160,7 +160,7 @@ def test_type_of_a_variant_with_components_is_refused():
 
 
 def test_pcs_type_of_few_nodes_changes_beside_the_old_group():
-    small = altered(lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=8))
+    small = alter(lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=8))
     new = copy.deepcopy(small)
     new["Resources"]["Nodes"]["Properties"].update(Name="p5en", InstanceConfigs=[{"InstanceType": "p5en.48xlarge"}])
     assert changes_of(new, Needs.NEW_CLUSTER, old=small) == set()
@@ -185,7 +185,7 @@ ENDING = [
 
 @pytest.mark.parametrize("change, paths", ENDING)
 def test_update_ending_nodes_is_reported_with_the_effect(change, paths):
-    assert changes_of(altered(change), Needs.NOTHING) == paths
+    assert changes_of(alter(change), Needs.NOTHING) == paths
 
 
 def test_new_stack_is_never_refused():
@@ -193,7 +193,7 @@ def test_new_stack_is_never_refused():
 
 
 def test_every_service_rule_of_the_table_applies_to_an_update_here():
-    updates = [(TEMPLATE, altered(change)) for change, _ in (*REFUSED, *ENDING)]
+    updates = [(TEMPLATE, alter(change)) for change, _ in (*REFUSED, *ENDING)]
     updates.append(another_type_of_components())
     reasons = {key.why for old, new in updates for keys in service_changes(old, new).values() for key in keys}
     assert {rule.name for rule in load_service_rules() if rule.why not in reasons} == set()

@@ -50,24 +50,24 @@ def state(tmp_path, monkeypatch):
     return dict(os.environ)
 
 
-def written(folder, text=STOPPED):
+def write(folder, text=STOPPED):
     (folder / "plan.yaml").write_text(text)
     return folder / "plan.yaml"
 
 
-def approved(path, state, *, action=Action.LAUNCH, how=LIMIT, sandbox=False, lasts=timedelta(hours=2)):
+def approve(path, state, *, action=Action.LAUNCH, how=LIMIT, sandbox=False, lasts=timedelta(hours=2)):
     picked = quoted_for_approval(path, NOW, how, selection=None, sandbox=sandbox)
     approval = approval_of(picked, action, how, file=path, sandbox=sandbox, now=NOW, lasts=lasts)
     write_approval(approval, state)
     return approval
 
 
-def used(approval, path, action=Action.LAUNCH, *, state, sandbox=False, now=NOW):
+def use_quota(approval, path, action=Action.LAUNCH, *, state, sandbox=False, now=NOW):
     return usable(approval.id, action, file=str(path), sandbox=sandbox, environment=state, now=now)
 
 
 def test_approve_without_terminal_refused_with_any_flag(tmp_path, state):
-    path = written(tmp_path)
+    path = write(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "launcher", "approve", str(path), "--max-usd", "20"],
         input="small\n",
@@ -89,7 +89,7 @@ def test_approve_has_no_yes_or_confirm_flag(slipway):
 @pytest.mark.long
 @pytest.mark.parametrize("typed,kept", [("small", 1), ("y", 0)])
 def test_approve_in_terminal_keeps_approval_only_after_plan_name_is_typed(tmp_path, state, typed, kept):
-    path = written(tmp_path)
+    path = write(tmp_path)
     command = [sys.executable, "-m", "launcher", "approve", str(path), "--max-usd", "20", "--for", "30m"]
     with terminal(command, state, tmp_path) as file:
         until(file, "approve this launch: ")
@@ -105,26 +105,26 @@ def test_approve_in_terminal_keeps_approval_only_after_plan_name_is_typed(tmp_pa
 
 
 def test_approval_used_twice_refused(tmp_path, state):
-    path = written(tmp_path)
-    approval = approved(path, state)
-    assert used(approval, path, state=state) == approval
+    path = write(tmp_path)
+    approval = approve(path, state)
+    assert use_quota(approval, path, state=state) == approval
     claim(approval, state)
     with pytest.raises(ImpossibleError, match="is used or was taken back: each is for one action"):
         claim(approval, state)
     with pytest.raises(ImpossibleError, match="is used"):
-        used(approval, path, state=state)
+        use_quota(approval, path, state=state)
     assert open_approvals(state, NOW) == []
 
 
 def test_expired_approval_refused(tmp_path, state):
-    path = written(tmp_path)
-    approval = approved(path, state, lasts=timedelta(minutes=1))
+    path = write(tmp_path)
+    approval = approve(path, state, lasts=timedelta(minutes=1))
     with pytest.raises(ImpossibleError, match="expired at"):
-        used(approval, path, state=state, now=NOW + timedelta(minutes=1))
+        use_quota(approval, path, state=state, now=NOW + timedelta(minutes=1))
 
 
 def test_revoked_approval_refused(tmp_path, state):
-    approval = approved(written(tmp_path), state)
+    approval = approve(write(tmp_path), state)
     revoke(approval.id, state, NOW)
     with pytest.raises(ImpossibleError, match="was taken back"):
         find_approval(approval.id, state, NOW)
@@ -139,10 +139,10 @@ def test_revoked_approval_refused(tmp_path, state):
     ],
 )
 def test_approval_for_another_action_place_or_plan_refused(tmp_path, state, change, message):
-    path = written(tmp_path)
-    approval = approved(path, state)
+    path = write(tmp_path)
+    approval = approve(path, state)
     with pytest.raises(ImpossibleError, match=message):
-        used(
+        use_quota(
             approval,
             change.get("path", path),
             change.get("action", Action.LAUNCH),
@@ -158,7 +158,7 @@ def test_invalid_approval_id_refused(state, given):
 
 
 def test_approval_file_edited_by_hand_refused(tmp_path, state):
-    approval = approved(written(tmp_path), state)
+    approval = approve(write(tmp_path), state)
     file = tmp_path / "state" / "slipway" / "approvals" / f"{approval.id}.json"
     file.write_text(file.read_text().replace('"max_usd": "20"', '"max_usd": 1e9'))
     with pytest.raises(UnreadableInputError, match="is no approval: max_usd must be"):
@@ -166,10 +166,10 @@ def test_approval_file_edited_by_hand_refused(tmp_path, state):
 
 
 def test_approval_after_plan_change_refused_as_another_quote(tmp_path, state):
-    path = written(tmp_path)
-    approval = approved(path, state)
+    path = write(tmp_path)
+    approval = approve(path, state)
     changed = quoted_for_approval(
-        written(tmp_path, STOPPED.replace("hours: 1", "hours: 2")), NOW, LIMIT, selection=None, sandbox=False
+        write(tmp_path, STOPPED.replace("hours: 1", "hours: 2")), NOW, LIMIT, selection=None, sandbox=False
     )
     with pytest.raises(ImpossibleError, match=f"is for quote {approval.digest[:6]}"):
         refuse_other_quote(approval, changed.quoted.digest, changed.quoted.usd.high)
@@ -178,9 +178,9 @@ def test_approval_after_plan_change_refused_as_another_quote(tmp_path, state):
 @pytest.mark.parametrize("change", [("hours: 1", "hours: 2"), ("g5.2xlarge", "g5.4xlarge"), ("nodes: 1", "nodes: 2")])
 def test_launch_of_changed_plan_says_that_the_approval_is_for_another_quote(tmp_path, state, slipway, change):
     (tmp_path / "train.py").touch()
-    path = written(tmp_path)
-    approval = approved(path, state)
-    written(tmp_path, STOPPED.replace(*change))
+    path = write(tmp_path)
+    approval = approve(path, state)
+    write(tmp_path, STOPPED.replace(*change))
     ended = slipway("launch", str(path), "--approval", approval.id)
     assert ended.code == 5
     assert f"approval {approval.id} is for quote {approval.digest[:6]}, which the plan no longer has" in ended.err
@@ -188,7 +188,7 @@ def test_launch_of_changed_plan_says_that_the_approval_is_for_another_quote(tmp_
 
 
 def test_approval_refused_when_quote_exceeds_approved_dollars(tmp_path, state):
-    approval = approved(written(tmp_path), state)
+    approval = approve(write(tmp_path), state)
     with pytest.raises(OverBudgetError, match=r"for \$20, and the job may cost \$20[.]01"):
         refuse_other_quote(approval, approval.digest, Decimal("20.01"))
     with pytest.raises(OverBudgetError, match="has no price"):
@@ -197,12 +197,12 @@ def test_approval_refused_when_quote_exceeds_approved_dollars(tmp_path, state):
 
 def test_approval_with_limit_below_high_estimate_refused(tmp_path, state):
     with pytest.raises(OverBudgetError):
-        quoted_for_approval(written(tmp_path), NOW, PriceOptions(max_usd=Decimal(1)), selection=None, sandbox=False)
+        quoted_for_approval(write(tmp_path), NOW, PriceOptions(max_usd=Decimal(1)), selection=None, sandbox=False)
 
 
 def test_approval_without_selection_is_of_the_candidate_that_a_launch_would_choose(tmp_path):
     text = "slipway: 1\nname: open\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
-    path = written(tmp_path, text + "target: {kind: [ec2]}\nbudget: {stop_at_usd: 2000}\n")
+    path = write(tmp_path, text + "target: {kind: [ec2]}\nbudget: {stop_at_usd: 2000}\n")
     day, how = datetime(2026, 11, 20, 12, tzinfo=UTC), PriceOptions(max_usd=Decimal(2000))
     oldest = price(path, day, replace(how, any_age=True)).quote(1)
     picked = quoted_for_approval(path, day, how, selection=None, sandbox=False)
@@ -216,21 +216,21 @@ def test_approval_without_selection_is_of_the_candidate_that_a_launch_would_choo
 
 @pytest.mark.parametrize("text,got", [(PLAN, "is not set"), (STOPPED.replace("20}", "900}"), "is \\$900")])
 def test_approval_on_aws_requires_equal_stop_at_usd(tmp_path, state, text, got):
-    path = written(tmp_path, text)
+    path = write(tmp_path, text)
     with pytest.raises(OverBudgetError, match=f"budget.stop_at_usd {got}") as refused:
         quoted_for_approval(path, NOW, LIMIT, selection=None, sandbox=False)
     assert "--set budget.stop_at_usd=20" in refused.value.hint
     with_setting = replace(LIMIT, settings=("budget.stop_at_usd=20",))
-    assert approved(path, state, how=with_setting).stop_usd == 20
+    assert approve(path, state, how=with_setting).stop_usd == 20
 
 
 def test_approval_in_sandbox_requires_no_guard(tmp_path, state):
-    assert approved(written(tmp_path, PLAN), state, sandbox=True).stop_usd is None
+    assert approve(write(tmp_path, PLAN), state, sandbox=True).stop_usd is None
 
 
 def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path, state):
-    path = written(tmp_path, PLAN)
-    approval = approved(path, state, how=replace(LIMIT, settings=("budget.stop_at_usd=20",)))
+    path = write(tmp_path, PLAN)
+    approval = approve(path, state, how=replace(LIMIT, settings=("budget.stop_at_usd=20",)))
     higher = limit_options(PriceOptions(max_usd=Decimal(900)), approval)
     assert (higher.max_usd, higher.settings) == (20, ("budget.stop_at_usd=20",))
     assert limit_options(PriceOptions(max_usd=Decimal(5)), approval).max_usd == 5
@@ -251,8 +251,8 @@ def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path,
 
 @pytest.mark.parametrize("region", [None, "us-east-1"], ids=["by the plan file", "by --region"])
 def test_launch_in_another_region_than_the_approved_refused(tmp_path, state, region):
-    path = written(tmp_path)
-    approval = approved(path, state, how=replace(LIMIT, region=region))
+    path = write(tmp_path)
+    approval = approve(path, state, how=replace(LIMIT, region=region))
     for asked in (None, region):
         given = answers(approval.id, Action.LAUNCH, path, replace(LIMIT, region=asked), None, yes=False, sandbox=False)
         assert given.price_options.region == region
@@ -263,7 +263,7 @@ def test_launch_in_another_region_than_the_approved_refused(tmp_path, state, reg
 
 
 def test_approval_refuses_second_job_and_stays_single_use(tmp_path, state):
-    approval = approved(written(tmp_path), state)
+    approval = approve(write(tmp_path), state)
     how = replace(options.price_options(), settings=())
     given = answers(approval.id, Action.LAUNCH, tmp_path / "plan.yaml", how, None, yes=False, sandbox=False)
     assert given.selection == approval.digest
@@ -293,7 +293,7 @@ def test_removal_approval_refused_in_another_folder(tmp_path, state, slipway, mo
     write_approval(approval, state)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    written(tmp_path / "elsewhere", STOPPED.replace("us-east-1", "us-west-2"))
+    write(tmp_path / "elsewhere", STOPPED.replace("us-east-1", "us-west-2"))
     result = slipway("down", "plan.yaml", "--approval", approval.id)
     assert result.code == 2
     assert f"is for {tmp_path}, not {tmp_path / 'elsewhere'}" in " ".join(result.err.split())
@@ -301,8 +301,8 @@ def test_removal_approval_refused_in_another_folder(tmp_path, state, slipway, mo
 
 
 def test_approval_expiring_before_action_stays_unused(tmp_path, state, monkeypatch):
-    path = written(tmp_path)
-    approval = approved(path, state)
+    path = write(tmp_path)
+    approval = approve(path, state)
     given = answers(approval.id, Action.LAUNCH, path, LIMIT, None, yes=False, sandbox=False)
     monkeypatch.setattr(options, "now", lambda: NOW + timedelta(hours=3))
     with pytest.raises(ImpossibleError, match="expired at"):
@@ -313,12 +313,12 @@ def test_approval_of_endpoint_on_aws_requires_stop_at_usd(tmp_path, state):
     text = (EXAMPLES / "serve/pinned/llama31-8b-g6e.yaml").read_text()
     how = PriceOptions(max_usd=Decimal(100_000), despite_verdict=True)
     with pytest.raises(OverBudgetError, match="stop_at_usd is not set: no guard"):
-        quoted_for_approval(written(tmp_path, text), NOW, how, selection=None, sandbox=False)
+        quoted_for_approval(write(tmp_path, text), NOW, how, selection=None, sandbox=False)
 
 
 def test_approval_of_failed_start_stays_open_and_refuses_concurrent_use(tmp_path, state):
-    path = written(tmp_path)
-    approval = approved(path, state)
+    path = write(tmp_path)
+    approval = approve(path, state)
     path.unlink()
     started = Started()
     started.start(approval, state)
@@ -332,7 +332,7 @@ def test_approval_of_failed_start_stays_open_and_refuses_concurrent_use(tmp_path
 
 
 def test_approve_without_plan_lists_open_approvals_with_limits(tmp_path, state, slipway):
-    approval = approved(written(tmp_path), state)
+    approval = approve(write(tmp_path), state)
     assert slipway("approve", "--json").out
     listed = slipway("approve").out
     assert f"{approval.id}: launch small, quote {approval.digest[:6]}, on AWS, at most $20" in " ".join(listed.split())

@@ -63,7 +63,7 @@ def mentions() -> Iterator[tuple[str, list[str]]]:
                         yield f"{path.relative_to(ROOT)}:{line}", arguments
 
 
-def typed(arguments: list[str]) -> tuple[Any, list[str]]:
+def type_command(arguments: list[str]) -> tuple[Any, list[str]]:
     """A command and the words that it is given in a sentence."""
     command, rest = COMMANDS[arguments[0]], arguments[1:]
     below = getattr(command, "commands", None)
@@ -95,7 +95,7 @@ def refusal(where: str, arguments: list[str]) -> str | None:
     """Why a command that a message names cannot be pasted; None where it can."""
     if arguments[0] not in COMMANDS:
         return "no such command"
-    command, given = typed(arguments)
+    command, given = type_command(arguments)
     if given or not where.startswith(BY_MAIL):
         values = {"NAME": "name"}
         before = ["", *given]

@@ -31,7 +31,7 @@ PAGES = {
 }
 
 
-def typed(*arguments, monkeypatch):
+def type_command(*arguments, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["slipway", *arguments])
     with pytest.raises(SystemExit) as exit_info:
         app.main()
@@ -113,7 +113,7 @@ def pages(tmp_path_factory):
         recorded_dollars(root)
         for name, arguments in PAGES.items():
             path = root / f"{name}.html"
-            assert typed(*arguments, "--html", str(path), monkeypatch=monkeypatch) == 0
+            assert type_command(*arguments, "--html", str(path), monkeypatch=monkeypatch) == 0
             paths[name] = path
     return paths
 
@@ -152,14 +152,14 @@ def test_open_flag_alone_writes_page_below_slipway_and_opens_browser(tmp_path, m
     shown = []
     monkeypatch.setattr("webbrowser.open", shown.append)
     monkeypatch.chdir(tmp_path)
-    assert typed("quote", str(TRAIN), "--open", monkeypatch=monkeypatch) == 0
+    assert type_command("quote", str(TRAIN), "--open", monkeypatch=monkeypatch) == 0
     page = tmp_path / ".slipway" / "pages" / "llama31-8b-sft-quote.html"
     assert shown == [page.as_uri()]
     assert page.is_file()
 
 
 @pytest.fixture
-def opened(browser, pages):
+def open_page(browser, pages):
     """Opens a page; its requests and console errors are recorded."""
     contexts = []
 
@@ -188,8 +188,8 @@ def across(dot):
 @pytest.mark.browser
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("width", [360, *(pytest.param(wider, marks=pytest.mark.slow) for wider in (480, 800, 1200))])
-def test_page_sends_no_requests_has_no_console_errors_and_fits_width(opened, name, width):
-    page = opened(name, width, color_scheme="dark" if width == 360 else "light")
+def test_page_sends_no_requests_has_no_console_errors_and_fits_width(open_page, name, width):
+    page = open_page(name, width, color_scheme="dark" if width == 360 else "light")
     assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
     assert page.wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -210,9 +210,9 @@ def test_page_sends_no_requests_has_no_console_errors_and_fits_width(opened, nam
 
 
 @pytest.mark.browser
-def test_plan_plots_equal_json_values(opened, monkeypatch, capsys):
-    page = opened("plan")
-    assert typed("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
+def test_plan_plots_equal_json_values(open_page, monkeypatch, capsys):
+    page = open_page("plan")
+    assert type_command("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
     candidates = {str(candidate["rank"]): candidate for candidate in json.loads(capsys.readouterr().out)["candidates"]}
     dots = page.locator("#ranges circle").all()
     assert len(dots) > 3
@@ -238,8 +238,8 @@ def test_plan_plots_equal_json_values(opened, monkeypatch, capsys):
 
 
 @pytest.mark.browser
-def test_table_header_click_sorts_and_scenario_changes_totals(opened):
-    page = opened("plan")
+def test_table_header_click_sorts_and_scenario_changes_totals(open_page):
+    page = open_page("plan")
     head = page.locator("#candidates th", has_text="hours")
     head.locator("button").click()
     column = page.locator("#candidates tbody tr td:nth-child(7)")
@@ -259,16 +259,16 @@ def test_table_header_click_sorts_and_scenario_changes_totals(opened):
 
 
 @pytest.mark.browser
-def test_report_page_marks_interruption_and_dollars_saved(opened):
-    page = opened("report")
+def test_report_page_marks_interruption_and_dollars_saved(open_page):
+    page = open_page("report")
     assert page.locator("#loss line.bad").count() == 1
     assert page.locator("#loss line.save").count() == 1
     assert "$6.00 after 10 min" in page.locator("#usd desc").text_content()
 
 
 @pytest.mark.browser
-def test_quote_page_plots_spot_break_even_and_sorted_bill(opened):
-    page = opened("quote")
+def test_quote_page_plots_spot_break_even_and_sorted_bill(open_page):
+    page = open_page("quote")
     assert page.locator("#spot line.bad").count() == 1
     sums = [float(bar.get_attribute("data-usd")) for bar in page.locator("#money rect").all()]
     assert sums == sorted(sums, reverse=True)
@@ -277,10 +277,10 @@ def test_quote_page_plots_spot_break_even_and_sorted_bill(opened):
 
 
 @pytest.mark.browser
-def test_ledger_page_shows_used_and_billed_beside_quoted(opened, pages, monkeypatch, capsys):
+def test_ledger_page_shows_used_and_billed_beside_quoted(open_page, pages, monkeypatch, capsys):
     monkeypatch.chdir(pages["ledger"].parent)
-    page = opened("ledger")
-    assert typed("ledger", "--json", monkeypatch=monkeypatch) == 0
+    page = open_page("ledger")
+    assert type_command("ledger", "--json", monkeypatch=monkeypatch) == 0
     runs = {f"{run['name']}/{run['run']}": run for run in json.loads(capsys.readouterr().out)["runs"]}
     real = {key: run for key, run in runs.items() if run["billed_usd"] is not None}
     assert len(real) == 2
@@ -297,9 +297,9 @@ def test_ledger_page_shows_used_and_billed_beside_quoted(opened, pages, monkeypa
 
 
 @pytest.mark.browser
-def test_sweep_page_draws_every_point_of_json(opened, monkeypatch, capsys):
-    page = opened("sweep")
-    assert typed("plan", str(TRAIN), *SWEEP, "--json", monkeypatch=monkeypatch) == 0
+def test_sweep_page_draws_every_point_of_json(open_page, monkeypatch, capsys):
+    page = open_page("sweep")
+    assert type_command("plan", str(TRAIN), *SWEEP, "--json", monkeypatch=monkeypatch) == 0
     points = json.loads(capsys.readouterr().out)["points"]
     known = {
         str(number): point["candidate"]["usd"] for number, point in enumerate(points, start=1) if point["candidate"]
@@ -318,7 +318,7 @@ def test_sweep_page_draws_every_point_of_json(opened, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["plan", "serving-plan", "compare", "serving-compare"])
 def test_page_draws_the_rows_of_the_terminal(pages, name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    assert typed(*PAGES[name], monkeypatch=monkeypatch) == 0
+    assert type_command(*PAGES[name], monkeypatch=monkeypatch) == 0
     text = capsys.readouterr().out
     page = pages[name].read_text(encoding="utf-8")
     drawn = re.findall(r'class="tick name"[^>]*>([0-9a-f]{6}) (.*?), ', page)
@@ -337,9 +337,9 @@ def test_page_draws_the_rows_of_the_terminal(pages, name, monkeypatch, capsys):
 def test_comparison_page_marks_cheaper_rows_outside_plan(tmp_path, monkeypatch, capsys):
     plan, page = str(ROOT / "examples/p5-spot.yaml"), tmp_path / "page.html"
     monkeypatch.setenv("SLIPWAY_VERBOSE", "1")
-    assert typed("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
+    assert type_command("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
     capsys.readouterr()
-    assert typed("compare", plan, monkeypatch=monkeypatch) == 0
+    assert type_command("compare", plan, monkeypatch=monkeypatch) == 0
     text = " ".join(capsys.readouterr().out.split())
     (sentence,) = re.findall(r"<p class=\"\">(Outside the plan[^<]*)</p>", page.read_text(encoding="utf-8"))
     assert sentence in text

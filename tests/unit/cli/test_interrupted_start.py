@@ -25,18 +25,18 @@ main()
 """
 
 
-def started(module, how="terminal"):
+def start(module, how="terminal"):
     command = [sys.executable, "-c", PROGRAM, module, how, "--version"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("module", ["launcher.cli.app", "typer", "launcher.model.errors"])
 def test_interrupt_while_modules_load_ends_without_a_traceback(module):
-    done = started(module)
+    done = start(module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_interrupt_ignored_by_caller_is_ignored():
-    done = started("typer", "nohup")
+    done = start("typer", "nohup")
     assert done.returncode == 0
     assert done.stderr == ""

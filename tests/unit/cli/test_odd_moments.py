@@ -97,7 +97,7 @@ def test_render_into_folder_with_other_files_requires_yes(current_folder, slipwa
     assert slipway("render", "plan.yaml", "-o", "out", "--yes")[0] == 0
 
 
-def killed(here):
+def kill(here):
     """A run whose launch died without a word, with what it had written until then."""
     from datetime import UTC, datetime
 
@@ -125,7 +125,7 @@ REPORT = {
 
 
 def test_status_report_and_runs_of_killed_launch_show_known_facts(current_folder, slipway):
-    folder = killed(current_folder)
+    folder = kill(current_folder)
     folder.write_json("report.json", REPORT)
     folder.write_json("outputs.json", {"slipway-x-network": {}})
     code, out, _ = slipway("status", "plan.yaml")
@@ -141,7 +141,7 @@ def test_status_report_and_runs_of_killed_launch_show_known_facts(current_folder
 def test_runs_lists_valid_runs_beside_broken_report(current_folder, slipway):
     from datetime import UTC, datetime
 
-    whole = killed(current_folder)
+    whole = kill(current_folder)
     broken = run_folder.create("x", datetime(2026, 11, 20, 13, tzinfo=UTC), current_folder)
     broken.write_json("report.json", {"schema": "slipway.report/1"})
     code, out, err = slipway("runs")

@@ -25,19 +25,19 @@ MORE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "plan_file_exampl
 def keys(schema: dict[str, Any], path: str = "") -> dict[str, dict[str, Any]]:
     """Every key below an object with its schema, sections before what they hold."""
     key_paths = {}
-    for name, inner in opened(schema).get("properties", {}).items():
+    for name, inner in open_page(schema).get("properties", {}).items():
         key_path = f"{path}.{name}" if path else name
         key_paths[key_path] = inner
         key_paths |= keys(inner, key_path)
     return key_paths
 
 
-def opened(schema: dict[str, Any]) -> dict[str, Any]:
+def open_page(schema: dict[str, Any]) -> dict[str, Any]:
     """The object among what a value may be, or in a list of them."""
     if "anyOf" in schema:
-        return next((opened_schema for alternative in schema["anyOf"] if (opened_schema := opened(alternative))), {})
+        return next((opened_schema for alternative in schema["anyOf"] if (opened_schema := open_page(alternative))), {})
     if schema.get("type") == "array":
-        return opened(schema["items"])
+        return open_page(schema["items"])
     return (
         schema
         if all("description" in property_schema for property_schema in schema.get("properties", {"": {}}).values())
@@ -64,15 +64,15 @@ def example(path: str) -> Any:
     return min(examples, key=lambda value: len(json.dumps(value)), default=None)
 
 
-def allowed(schema: dict[str, Any]) -> str:
+def allowed_by(schema: dict[str, Any]) -> str:
     """What a value may be, in words."""
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(word for alternative in schema["anyOf"] if (word := allowed(alternative))))
+        return " or ".join(dict.fromkeys(word for alternative in schema["anyOf"] if (word := allowed_by(alternative))))
     if "enum" in schema:
         return ", ".join("null" if value is None else f"`{value}`" for value in schema["enum"])
     kind = schema.get("type", "")
     if kind == "array":
-        return f"list of {allowed(schema['items'])}"
+        return f"list of {allowed_by(schema['items'])}"
     limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
     bounds = ", ".join(f"{label} {schema[key]:,}" for key, label in limits.items() if key in schema)
     kind = "mapping" if kind == "object" or isinstance(kind, list) else kind
@@ -88,13 +88,13 @@ def written(value: Any) -> str:
 def row(path: str, schema: dict[str, Any]) -> str:
     default = written(schema["default"]) if "default" in schema else "required"
     name = f"`{path.rpartition('.')[2]}`"
-    cells = [name, schema["description"], default, allowed(schema), written(example(path))]
+    cells = [name, schema["description"], default, allowed_by(schema), written(example(path))]
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def page() -> str:
     every = keys(SCHEMA)
-    sections = ["", *(path for path, schema in every.items() if opened(schema))]
+    sections = ["", *(path for path, schema in every.items() if open_page(schema))]
     lines = [
         "# Plan file",
         "",
@@ -104,7 +104,9 @@ def page() -> str:
     ]
     for section in sections:
         section_keys = {
-            path: schema for path, schema in every.items() if path.rpartition(".")[0] == section and not opened(schema)
+            path: schema
+            for path, schema in every.items()
+            if path.rpartition(".")[0] == section and not open_page(schema)
         }
         if section:
             many = " (a list; these are the keys of an entry)" if every[section].get("type") == "array" else ""
@@ -126,7 +128,7 @@ def test_plan_file_page_equals_golden(golden):
 
 def test_every_key_example_validates_against_schema():
     for path, schema in some(keys(SCHEMA).items()):
-        if not opened(schema):
+        if not open_page(schema):
             value = example(path)
             assert value is not None, f"no plan of examples/ has {path}: give it one in plan_file_examples.yaml"
             jsonschema.Draft202012Validator(schema).validate(value)

@@ -50,7 +50,7 @@ def test_every_command_module_registers_a_command() -> None:
         assert name in getattr(alone, "commands")  # noqa: B009
 
 
-def parsed(**changes: Any) -> dict[str, object]:
+def parse_page(**changes: Any) -> dict[str, object]:
     """What a command with one parameter of each kind gets from some words."""
     got: dict[str, object] = {}
     app = typer.Typer()
@@ -76,7 +76,7 @@ def parsed(**changes: Any) -> dict[str, object]:
 
 def test_arguments_parse_to_annotated_types() -> None:
     arguments = ["a/b", "--name", "x", "--count", "3", "--hours", "0.5", "--usd", "2.50", "--loud"]
-    assert parsed(words=[*arguments, "--many", "p", "--many", "q"]) == {
+    assert parse_page(words=[*arguments, "--many", "p", "--many", "q"]) == {
         "file": Path("a/b"),
         "name": "x",
         "count": 3,
@@ -85,8 +85,8 @@ def test_arguments_parse_to_annotated_types() -> None:
         "loud": True,
         "many": ["p", "q"],
     }
-    assert parsed(words=["a"])["count"] == 1
-    assert parsed(words=["a"])["hours"] is None
+    assert parse_page(words=["a"])["count"] == 1
+    assert parse_page(words=["a"])["hours"] is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_arguments_parse_to_annotated_types() -> None:
 def test_arguments_of_wrong_type_refused_naming_parameter(words: list[str]) -> None:
     refusal: Any
     with pytest.raises(command_line._USAGE_ERROR) as refusal:
-        parsed(words=words)
+        parse_page(words=words)
     assert refusal.value.exit_code == 2
     assert refusal.value.param.name == (words[1].removeprefix("--") if words else "file")
 

@@ -201,7 +201,7 @@ def test_endpoint_report_shows_answers_and_monthly_cost(on_plan):
     folder.mkdir(parents=True)
     (folder.parent / "latest").symlink_to(folder.name)
     (folder / "report.json").write_text(json.dumps(REPORT))
-    _, out, _ = of_run(on_plan, "report")
+    _, out, _ = run_document(on_plan, "report")
     for line in (
         "chat: succeeded, simulated",
         "endpoint slipway-chat in us-east-1: InService, 1 instance, as deployed",
@@ -212,13 +212,13 @@ def test_endpoint_report_shows_answers_and_monthly_cost(on_plan):
         assert line in " ".join(out.split()), out
     assert "attempt" not in out
     (folder / "report.json").write_text(json.dumps({**REPORT, "simulated": False}))
-    _, out, _ = of_run(on_plan, "status")
+    _, out, _ = run_document(on_plan, "status")
     assert "slipway endpoint test chat shows its current state" in " ".join(out.split())
-    code, _, err = of_run(on_plan, "logs")
+    code, _, err = run_document(on_plan, "logs")
     assert code == 2
     assert "aws logs tail /aws/sagemaker/InferenceComponents/slipway-chat --region us-east-1" in " ".join(err.split())
 
 
-def of_run(on_plan, command):
+def run_document(on_plan, command):
     """A command on the run of that name; the plan file beside it is not read."""
     return on_plan([command], "", name="chat")

@@ -26,7 +26,7 @@ purchase: {option: on-demand}
 """
 
 
-def typed(arguments, *, answer=b"", folder, warm=(), **environment):
+def type_command(arguments, *, answer=b"", folder, warm=(), **environment):
     """What a command prints to a terminal of 80 columns, and its exit code; `warm`: the processes that stay."""
     printed = bytearray()
 
@@ -74,7 +74,9 @@ def soft_rows(shown):
 
 @pytest.mark.long
 def test_launch_question_fits_25_lines(plan_folder, warm):
-    shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=plan_folder, warm=warm, **TERMINAL)
+    shown, code = type_command(
+        ["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=plan_folder, warm=warm, **TERMINAL
+    )
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 25
@@ -88,7 +90,7 @@ def test_endpoint_question_fits_31_lines(tmp_path, warm):
     plan = ROOT / "examples" / "serve" / "pinned" / "llama31-8b-inf2.yaml"
     (tmp_path / "plan.yaml").write_text(plan.read_text(encoding="utf-8"), encoding="utf-8")
     arguments = ["deploy", "plan.yaml", "--sandbox", "--despite-verdict"]
-    shown, code = typed(arguments, answer=b"n\n", folder=tmp_path, warm=warm, **TERMINAL)
+    shown, code = type_command(arguments, answer=b"n\n", folder=tmp_path, warm=warm, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 31
@@ -127,20 +129,20 @@ def test_warning_before_question_wraps_at_words(width):
 @pytest.mark.long
 def test_verbose_after_subcommand_shows_assumptions(plan_folder, warm):
     arguments = ["launch", "plan.yaml", "--sandbox", "-v"]
-    shown, _ = typed(arguments, answer=b"n\n", folder=plan_folder, warm=warm, **TERMINAL)
+    shown, _ = type_command(arguments, answer=b"n\n", folder=plan_folder, warm=warm, **TERMINAL)
     assert "assumptions" in shown
     assert "can be launched now" in shown
 
 
 def test_refusal_is_coloured_and_at_top_of_quote(plan_folder):
-    shown, _ = typed(["quote", "plan.yaml", "--max-usd", "1"], folder=plan_folder, **TERMINAL)
+    shown, _ = type_command(["quote", "plan.yaml", "--max-usd", "1"], folder=plan_folder, **TERMINAL)
     assert re.search(r"\x1b\[1;31m +Launch +refused", shown)
     assert shown.index("refused") < shown.index("compute")
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_color_or_dumb_terminal_prints_no_escape_codes(plan_folder, changes):
-    shown, _ = typed(["quote", "plan.yaml"], folder=plan_folder, **TERMINAL | changes)
+    shown, _ = type_command(["quote", "plan.yaml"], folder=plan_folder, **TERMINAL | changes)
     assert "1 run in 10 above" in shown
     assert "\x1b" not in shown
 
@@ -149,17 +151,17 @@ def test_long_output_in_terminal_uses_pager(plan_folder):
     pager = plan_folder / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\nhead -n 3\n", encoding="utf-8")
     pager.chmod(0o755)
-    shown, code = typed(
+    shown, code = type_command(
         ["quote", "plan.yaml", "--explain"], folder=plan_folder, **TERMINAL | {"LINES": "20", "PAGER": str(pager)}
     )
     assert (shown.split()[0], code) == ("PAGED", 0)
     for arguments, lines in ((["quote", "plan.yaml"], "60"), (["quote", "plan.yaml", "--no-pager"], "20")):
-        shown, _ = typed(arguments, folder=plan_folder, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
+        shown, _ = type_command(arguments, folder=plan_folder, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
         assert "PAGED" not in shown
 
 
 def test_help_shows_whole_summaries(plan_folder):
-    shown, _ = typed(["--help"], folder=plan_folder, **TERMINAL)
+    shown, _ = type_command(["--help"], folder=plan_folder, **TERMINAL)
     assert "..." not in shown.partition("Commands:")[2]
     assert re.search(r"launch +Price a plan, deploy its cluster, run its job to the end, and", shown)
 

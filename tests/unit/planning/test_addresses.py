@@ -24,7 +24,7 @@ def plan_of(catalog, **extra):
     return pinned_plan(request_of(data), catalog)
 
 
-def taken(plan, instances):
+def take(plan, instances):
     return addresses(plan.request, plan.place, instances)
 
 
@@ -80,10 +80,10 @@ class TestCount:
 
     def test_every_subnet_consumer_counts_addresses(self, catalog):
         instances = catalog.instance_types
-        assert taken(plan_of(catalog), instances) == 4 + 1
-        assert taken(plan_of(catalog, target={"fallback_types": ["p4d.24xlarge"]}), instances) == 4 + 4 + 1
-        assert taken(plan_of(catalog, storage={"login_nodes": 2}), instances) == 4 + 1 + 2 + 8
-        assert taken(plan_of(catalog, storage={"lustre_gib": 4800}), instances) == 4 + 1 + 1 + 8
+        assert take(plan_of(catalog), instances) == 4 + 1
+        assert take(plan_of(catalog, target={"fallback_types": ["p4d.24xlarge"]}), instances) == 4 + 4 + 1
+        assert take(plan_of(catalog, storage={"login_nodes": 2}), instances) == 4 + 1 + 2 + 8
+        assert take(plan_of(catalog, storage={"lustre_gib": 4800}), instances) == 4 + 1 + 1 + 8
 
 
 class TestFindings:

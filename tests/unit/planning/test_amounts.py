@@ -16,7 +16,7 @@ IMAGES = {"model": {"params_b": 0.3}, "examples": 1_281_167, "epochs": 90}
 PER_SECOND = IMAGES | {"throughput_samples_per_s": 400.0}
 
 
-def priced(target=ONE_NODE, **train):
+def price(target=ONE_NODE, **train):
     return price_over({"workload": {"train": {"hours": None, **train}}, "target": target})
 
 
@@ -33,8 +33,8 @@ def priced(target=ONE_NODE, **train):
 def test_tokens_from_examples_or_ratio_cost_and_show_as_tokens(train, tokens_b, words):
     from launcher.answers.headline import headline
 
-    mine = priced(model="llama-3.1-8b", **train)
-    plain = priced(model="llama-3.1-8b", tokens_b=tokens_b, **{"method": train["method"]} if "method" in train else {})
+    mine = price(model="llama-3.1-8b", **train)
+    plain = price(model="llama-3.1-8b", tokens_b=tokens_b, **{"method": train["method"]} if "method" in train else {})
     assert mine.quote(1).hours.mid == pytest.approx(plain.quote(1).hours.mid, rel=1e-3)
     assert words in headline(mine)
     (line,) = [entry for entry in mine.quote(1).assumptions if entry.name == "tokens of the job"]
@@ -43,8 +43,8 @@ def test_tokens_from_examples_or_ratio_cost_and_show_as_tokens(train, tokens_b, 
 
 def test_tokens_per_parameter_counts_every_expert():
     mixture = {"params_b": 30, "active_params_b": 3, "layers": 48, "hidden": 2048}
-    assert priced(model=mixture, tokens_per_parameter=2).quote(1).hours.mid == pytest.approx(
-        priced(model=mixture, tokens_b=60).quote(1).hours.mid
+    assert price(model=mixture, tokens_per_parameter=2).quote(1).hours.mid == pytest.approx(
+        price(model=mixture, tokens_b=60).quote(1).hours.mid
     )
 
 
@@ -85,7 +85,7 @@ def test_examples_longer_than_sequence_are_named():
 def test_measured_examples_rate_gives_hours(target, hours):
     from launcher.answers.headline import headline
 
-    found = priced(target, **PER_SECOND)
+    found = price(target, **PER_SECOND)
     quote = found.quote(1)
     assert quote.work.hours.low == pytest.approx(hours)
     assert quote.work.training is None
@@ -96,7 +96,7 @@ def test_measured_examples_rate_gives_hours(target, hours):
 
 
 def test_examples_rate_without_model_says_memory_not_checked():
-    quote = priced(ONE_GPU, model=None, examples=1_000_000, throughput_samples_per_s=100.0).quote(1)
+    quote = price(ONE_GPU, model=None, examples=1_000_000, throughput_samples_per_s=100.0).quote(1)
     (line,) = [entry for entry in quote.assumptions if entry.name == "memory of a chip"]
     assert (line.value, line.source) == ("unknown", "not checked: the plan names no model")
 
@@ -104,7 +104,7 @@ def test_examples_rate_without_model_says_memory_not_checked():
 @pytest.mark.parametrize("model", [{"params_b": 12.0}, {"params_b": 40.0}])
 def test_model_states_above_chip_memory_refused(model):
     with pytest.raises(ImpossibleError) as refused:
-        priced(ONE_GPU, **(PER_SECOND | {"model": model}))
+        price(ONE_GPU, **(PER_SECOND | {"model": model}))
     assert "weights, gradients and optimizer need" in str([each.message for each in refused.value.findings])
 
 
@@ -113,7 +113,7 @@ def test_model_states_above_chip_memory_refused(model):
 )
 def test_examples_rate_requires_pinned_type_and_nodes(target):
     with pytest.raises(ImpossibleError) as refused:
-        priced(target, **PER_SECOND)
+        price(target, **PER_SECOND)
     (finding,) = [each for each in refused.value.findings if each.code == "hours-not-pinned"]
     assert finding.path == "workload.train.throughput_samples_per_s"
     assert "target.instance_type and target.nodes must be pinned" in finding.message

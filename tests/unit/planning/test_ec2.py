@@ -25,7 +25,7 @@ def request_of(**changes):
     return plans.request_of(base)
 
 
-def refused(catalog, **changes):
+def refusal(catalog, **changes):
     """Codes and paths of what planning has against a plan's place."""
     request = request_of(**changes)
     target = request.target
@@ -57,13 +57,13 @@ def refused(catalog, **changes):
     ],
 )
 def test_unsupported_ec2_key_refused_with_path(catalog, changes, code, path):
-    assert refused(catalog) == set()
-    assert (code, path) in refused(catalog, **changes)
+    assert refusal(catalog) == set()
+    assert (code, path) in refusal(catalog, **changes)
 
 
 def test_own_image_lifts_image_refusals(catalog):
     changes = {"target": {"instance_type": "c5.12xlarge", "os": "ubuntu2204", "ami": "ami-0123456789abcdef0"}}
-    assert not {code for code, _ in refused(catalog, **changes)} & {"ec2-image", "ec2-os"}
+    assert not {code for code, _ in refusal(catalog, **changes)} & {"ec2-image", "ec2-os"}
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,15 @@ def request_of(**changes):
     return plans.request_of(base)
 
 
-def taken(request, catalog):
+def take(request, catalog):
     return addresses(request, pinned_plan(request, catalog).place, catalog.instance_types)
 
 
 def test_every_card_and_file_system_count_addresses(catalog):
-    pod = taken(request_of(), catalog)
+    pod = take(request_of(), catalog)
     assert pod == 2 * 32 + 1 + 3
-    assert taken(request_of(storage={"login_nodes": 2}), catalog) == pod + 2
-    assert taken(request_of(target={"kind": "parallelcluster"}), catalog) == 2 + 1
+    assert take(request_of(storage={"login_nodes": 2}), catalog) == pod + 2
+    assert take(request_of(target={"kind": "parallelcluster"}), catalog) == 2 + 1
 
 
 def test_hyperpod_remarks_only_with_hyperpod_target(catalog):

@@ -11,7 +11,7 @@ from tests.unit.pricing.conftest import price_over
 ONE_NODE = {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}
 
 
-def priced(nodes=1, **train):
+def price(nodes=1, **train):
     job = {"model": "llama-3.1-8b", "hours": None, "tokens_b": 1.0, **train}
     return price_over({"workload": {"train": job}, "target": {**ONE_NODE, "nodes": nodes}})
 
@@ -43,37 +43,37 @@ def test_reference_model_adds_forward_pass_and_weights(catalog, method, passes):
 
 
 def test_sft_costs_as_much_as_full_training():
-    assert priced(method="sft").quote(1).usd == priced(method="full").quote(1).usd
+    assert price(method="sft").quote(1).usd == price(method="full").quote(1).usd
 
 
 def test_dpo_finding_counts_chosen_and_rejected_tokens():
-    messages = {finding.code: finding.message for finding in priced(method="dpo").findings}
+    messages = {finding.code: finding.message for finding in price(method="dpo").findings}
     assert "chosen and the rejected" in messages["tokens-of-pairs"]
 
 
 @pytest.mark.parametrize("method", ["grpo", "ppo", "rft"])
 def test_generating_methods_refused_by_tokens_with_alternatives(method):
     with pytest.raises(ImpossibleError) as refused:
-        priced(method=method)
+        price(method=method)
     (finding,) = errors(refused.value)
     assert (finding.code, finding.path) == ("not-by-tokens", "workload.train.method")
     for fix in ("workload.train.hours", "throughput_tokens_per_s", "slipway spike"):
         assert fix in finding.hint
-    assert priced(method=method, throughput_tokens_per_s=20_000).quote(1).usd is not None
-    assert priced(method=method, tokens_b=None, hours=12).quote(1).usd is not None
+    assert price(method=method, throughput_tokens_per_s=20_000).quote(1).usd is not None
+    assert price(method=method, tokens_b=None, hours=12).quote(1).usd is not None
 
 
 def test_audio_model_refused_by_tokens():
     with pytest.raises(ImpossibleError) as refused:
-        priced(model="whisper-large-v3")
+        price(model="whisper-large-v3")
     assert "reads audio" in refused.value.findings[0].message
-    assert priced(model="whisper-large-v3", tokens_b=None, hours=12).quote(1).usd is not None
+    assert price(model="whisper-large-v3", tokens_b=None, hours=12).quote(1).usd is not None
 
 
 @pytest.mark.parametrize("name, near", [("unheard-of-31b", ""), ("lama-3.1-8b", "did you mean llama-3.1-8b?")])
 def test_unknown_model_refused_with_alternatives_and_suggestion(name, near):
     with pytest.raises(ImpossibleError) as refused:
-        priced(model=name)
+        price(model=name)
     hint = refused.value.findings[0].hint
     assert hint.startswith(near)
     assert "params_b" in hint
@@ -82,21 +82,21 @@ def test_unknown_model_refused_with_alternatives_and_suggestion(name, near):
 
 
 def test_fp16_takes_as_long_as_bf16():
-    assert priced(precision="fp16").quote(1).hours == priced(precision="bf16").quote(1).hours
+    assert price(precision="fp16").quote(1).hours == price(precision="bf16").quote(1).hours
 
 
 @pytest.mark.parametrize("model", ["mixtral-8x7b", {"params_b": 46.7, "experts": 8, "top_k": 2}])
 def test_mixture_of_experts_has_accuracy_finding(model):
-    mixture = {finding.code for finding in priced(nodes=4, model=model).quote(1).findings}
-    dense = {finding.code for finding in priced().quote(1).findings}
+    mixture = {finding.code for finding in price(nodes=4, model=model).quote(1).findings}
+    dense = {finding.code for finding in price().quote(1).findings}
     assert "mixture-of-experts" in mixture - dense
 
 
 def test_mixture_from_experts_is_priced_by_active_parameters():
     by_experts, dense = (
-        priced(nodes=4, model={"params_b": 46.7, **more}).quote(1) for more in ({"experts": 8, "top_k": 2}, {})
+        price(nodes=4, model={"params_b": 46.7, **more}).quote(1) for more in ({"experts": 8, "top_k": 2}, {})
     )
-    known = priced(nodes=4, model="mixtral-8x7b").quote(1)
+    known = price(nodes=4, model="mixtral-8x7b").quote(1)
     # The width of the tokens that cross the network is scaled from the active parameters where it is not given.
     assert by_experts.hours.mid == pytest.approx(known.hours.mid, rel=0.2)
     assert by_experts.hours.mid < 0.75 * dense.hours.mid
@@ -107,7 +107,7 @@ def test_mixture_from_experts_is_priced_by_active_parameters():
 )
 def test_incomplete_mixture_dimensions_refused(experts, path):
     with pytest.raises(ImpossibleError) as refused:
-        priced(nodes=4, model={"params_b": 46.7, **experts})
+        price(nodes=4, model={"params_b": 46.7, **experts})
     assert [error.path for error in errors(refused.value)] == [f"workload.train.model.{path}"]
 
 

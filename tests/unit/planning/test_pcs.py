@@ -30,7 +30,7 @@ def request_of(**changes):
     return plans.request_of(base)
 
 
-def refused(catalog, **changes):
+def refusal(catalog, **changes):
     """Codes and paths of what planning has against a plan's place."""
     request = request_of(**changes)
     place = pinned_plan(request_of(), catalog).place
@@ -78,7 +78,7 @@ def refused(catalog, **changes):
     ],
 )
 def test_plan_unsupported_by_pcs_refused(catalog, changes, code, path):
-    assert (code, path) in refused(catalog, **changes)
+    assert (code, path) in refusal(catalog, **changes)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_plan_unsupported_by_pcs_refused(catalog, changes, code, path):
     ],
 )
 def test_plan_supported_by_pcs_accepted(catalog, changes):
-    assert refused(catalog, **changes) == []
+    assert refusal(catalog, **changes) == []
 
 
 @pytest.mark.parametrize(

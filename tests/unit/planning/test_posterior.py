@@ -14,7 +14,7 @@ from launcher.planning.utilisation import log_scale
 from tests.unit.planning.measurements import FACTS, SHAPE, measured
 
 
-def learned(*measurements, shape=SHAPE):
+def learn(*measurements, shape=SHAPE):
     return posterior(shape, replace(FACTS, measured=measurements), log_scale(shape, FACTS))
 
 
@@ -31,34 +31,34 @@ class TestPosterior:
     def test_equal_measurements_never_widen_estimate(self, times, run_spread, nodes, count, others):
         base = tuple(measured(times, spread_of=0.1, nodes=2**number, run=f"other/{number}") for number in range(others))
         runs = [measured(times, spread_of=run_spread, nodes=nodes, run=f"a/{number}") for number in range(count + 1)]
-        fewer, more = learned(*base, *runs[:-1]), learned(*base, *runs)
+        fewer, more = learn(*base, *runs[:-1]), learn(*base, *runs)
         assert more.scale <= fewer.scale * (1 + 1e-9) <= log_scale(SHAPE, FACTS) * (1 + 1e-6)
         assert not more.contradiction
 
     @given(st.floats(0.5, 2.0), st.floats(-0.05, 0.05))
     def test_ordinary_difference_of_two_runs_is_no_contradiction(self, times, apart):
         one, two = measured(times), measured(times * math.exp(apart), run="b/20261121T100000Z")
-        assert not learned(one, two).contradiction
-        assert learned(one, two).scale <= learned(one).scale * (1 + 1e-9)
+        assert not learn(one, two).contradiction
+        assert learn(one, two).scale <= learn(one).scale * (1 + 1e-9)
 
     def test_contradicting_measurement_widens_estimate_and_is_reported(self):
         agreeing = [measured(0.8, run=f"a/{number}") for number in range(5)]
         odd = measured(0.4, run="b/1")
-        before, after = learned(*agreeing), learned(*agreeing, odd)
+        before, after = learn(*agreeing), learn(*agreeing, odd)
         assert after.contradiction
         assert after.scale > 2 * before.scale
         elsewhere = measured(0.4, nodes=1, run="b/1")
-        assert learned(*agreeing, elsewhere).contradiction
-        assert learned(*agreeing, elsewhere).scale > before.scale
+        assert learn(*agreeing, elsewhere).contradiction
+        assert learn(*agreeing, elsewhere).scale > before.scale
 
     def test_dissimilar_measurements_weigh_less_and_foreign_ones_are_ignored(self):
-        near = learned(measured(0.5))
-        longer = learned(measured(0.5, sequence_length=2048))
-        other = learned(measured(0.5, precision=Precision.FP8, stack=Stack.TUNED))
+        near = learn(measured(0.5))
+        longer = learn(measured(0.5, sequence_length=2048))
+        other = learn(measured(0.5, precision=Precision.FP8, stack=Stack.TUNED))
         assert near.scale < longer.scale < other.scale < log_scale(SHAPE, FACTS)
-        assert learned(measured(0.5, params_b=0.0002, active_params_b=0.0002)) is None
-        assert learned(measured(0.5, accelerator="A100")) is None
-        assert learned(measured(0.5, simulated=True)) is None
+        assert learn(measured(0.5, params_b=0.0002, active_params_b=0.0002)) is None
+        assert learn(measured(0.5, accelerator="A100")) is None
+        assert learn(measured(0.5, simulated=True)) is None
 
     @given(st.integers(1, 9), st.integers(512, 65536))
     def test_measurement_discount_is_symmetric(self, doublings, length):

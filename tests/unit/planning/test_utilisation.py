@@ -177,7 +177,7 @@ def test_fp8_on_chip_without_fp8_equals_bf16_with_wider_range():
     assert width("A100-80GB", precision=Precision.FP8) > width("A100-80GB")
 
 
-def fitted(**changes):
+def fit(**changes):
     return {
         "coefficients": dict(FACTS.coefficients) | changes,
         "run_framework": 0.1,
@@ -196,7 +196,7 @@ def fitted(**changes):
 @pytest.mark.parametrize("wrong", [{"tuned": -0.1}, {"step": 0.9}, {"fp8": math.nan}])
 def test_fit_with_invalid_term_refused(wrong):
     with pytest.raises(SlipwayError, match=next(iter(wrong))):
-        facts_from(fitted(**wrong))
+        facts_from(fit(**wrong))
 
 
 @pytest.mark.parametrize("method, few", [(Method.PRETRAIN, False), (Method.FULL, False), (Method.QLORA, True)])

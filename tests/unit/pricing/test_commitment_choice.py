@@ -69,7 +69,7 @@ class TestDemand:
 
 
 @pytest.fixture
-def chosen(tmp_path):
+def choose(tmp_path):
     def make(*plans, accept_derived=False):
         paths = []
         for index, (runs, option) in enumerate(plans):
@@ -82,8 +82,8 @@ def chosen(tmp_path):
     return make
 
 
-def test_constant_load_is_committed_at_three_quarters_of_the_floor(chosen):
-    commitment = chosen((200, "on-demand"), accept_derived=True)
+def test_constant_load_is_committed_at_three_quarters_of_the_floor(choose):
+    commitment = choose((200, "on-demand"), accept_derived=True)
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
     assert commitment.floor_usd_per_hour == rate * 3, "200 runs a month of about 11 hours keep three sets of nodes busy"
     assert commitment.choice.level == "floor"
@@ -95,8 +95,8 @@ def test_constant_load_is_committed_at_three_quarters_of_the_floor(chosen):
     )
 
 
-def test_occasional_load_is_not_committed(chosen):
-    commitment = chosen((4, "on-demand"))
+def test_occasional_load_is_not_committed(choose):
+    commitment = choose((4, "on-demand"))
     assert commitment.floor_usd_per_hour == 0
     assert commitment.choice is None
     assert "Commit to nothing" in "\n".join(page(commitment, 100, everything=False))
@@ -117,22 +117,22 @@ def test_term_longer_than_the_runs_is_paid_to_the_end(tmp_path):
         assert float(option.saving_usd) == pytest.approx(on_demand - float(option.commitment_usd), rel=0.01)
 
 
-def test_spot_is_left_out_with_the_reason(chosen):
-    commitment = chosen((200, "spot"))
+def test_spot_is_left_out_with_the_reason(choose):
+    commitment = choose((200, "spot"))
     assert commitment.options == ()
     assert commitment.left_out == (("job0", "its best option is spot, which no commitment covers"),)
 
 
-def test_reservations_come_in_whole_instances(chosen):
+def test_reservations_come_in_whole_instances(choose):
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
-    commitment = chosen((200, "on-demand"), (200, "on-demand"))
+    commitment = choose((200, "on-demand"), (200, "on-demand"))
     reserved = [option for option in commitment.options if option.instrument == "reserved"]
     assert reserved
     assert all(option.covers_usd_per_hour % rate == 0 for option in reserved)
 
 
-def test_commitment_page_shows_the_stranding_price_cut_and_the_marginal_value(chosen):
-    commitment = chosen((200, "on-demand"), accept_derived=True)
+def test_commitment_page_shows_the_stranding_price_cut_and_the_marginal_value(choose):
+    commitment = choose((200, "on-demand"), accept_derived=True)
     text = "\n".join(page(commitment, 120, everything=True))
     assert "price cut of" in text
     assert "one more dollar an hour" in text
@@ -141,17 +141,17 @@ def test_commitment_page_shows_the_stranding_price_cut_and_the_marginal_value(ch
     assert "aws " in commitment.choice.command
 
 
-def test_derived_rates_give_no_choice_unless_accepted(chosen):
-    commitment = chosen((200, "on-demand"))
+def test_derived_rates_give_no_choice_unless_accepted(choose):
+    commitment = choose((200, "on-demand"))
     assert commitment.choice is None
     assert commitment.derived_choice.basis is Basis.DERIVED
     assert "Commit to nothing yet" in "\n".join(page(commitment, 80, everything=False))
     assert [finding.code for finding in commitment.findings if finding.code == "derived-rate"]
-    assert chosen((200, "on-demand"), accept_derived=True).choice == commitment.derived_choice
+    assert choose((200, "on-demand"), accept_derived=True).choice == commitment.derived_choice
 
 
-def test_rate_past_the_allowed_age_is_a_warning(chosen, tmp_path):
-    commitment = chosen((200, "on-demand"))
+def test_rate_past_the_allowed_age_is_a_warning(choose, tmp_path):
+    commitment = choose((200, "on-demand"))
     path = tmp_path / "plan0.yaml"
     strict = commit([path], NOW, PriceOptions(any_age=True, max_price_age=1))
     assert "old-price" in [finding.code for finding in strict.findings]
@@ -191,8 +191,8 @@ def test_quote_portfolio_and_commit_say_the_same_dollars(tmp_path, hours, nodes,
     assert float(demand_.mean_usd_per_hour) * 730 == pytest.approx(float(monthly), rel=1e-6)
 
 
-def test_the_document_has_the_keys_of_the_contract(chosen):
-    json_document = document(chosen((200, "on-demand")))
+def test_the_document_has_the_keys_of_the_contract(choose):
+    json_document = document(choose((200, "on-demand")))
     keys = {"instrument", "term_years", "payment", "usd_per_hour", "commitment_usd", "saving_usd", "utilisation"}
     assert json_document["schema"] == "slipway.commit/1"
     assert set(json_document["demand"]) == {"floor_usd_per_hour", "mean_usd_per_hour"}

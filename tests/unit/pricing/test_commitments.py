@@ -20,13 +20,13 @@ JOB = {"workload": {"train": {"hours": 12}}}
 RESERVED = {"option": "reserved", "term_years": 3}
 
 
-def reserved(priced, train=None, **purchase):
+def reserve(priced, train=None, **purchase):
     plan = {"workload": {"train": {"hours": 12, **(train or {})}}, "purchase": {**RESERVED, **purchase}}
     return priced({**plan, "budget": {"max_usd": 500}}).quote(1)
 
 
 def test_new_reservation_charges_one_run_the_whole_term(priced):
-    quoted = reserved(priced)
+    quoted = reserve(priced)
     assert quoted.commitment_usd == quoted.price.usd * HOURS_A_YEAR * 3
     assert quoted.usd.mid > quoted.commitment_usd
     assert quoted.billed_hours == HOURS_A_YEAR * 3
@@ -36,19 +36,19 @@ def test_new_reservation_charges_one_run_the_whole_term(priced):
 
 
 def test_new_commitment_is_refused_with_the_on_demand_total_and_allowed_once_owned(priced):
-    quoted = reserved(priced)
+    quoted = reserve(priced)
     demand = priced({**JOB, "budget": {"max_usd": 500}}).quote(1)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     assert f"${demand.usd.mid:,.2f}" in quoted.gate.reason
     assert "over the $500.00 of budget.max_usd," in quoted.gate.reason
     assert "purchase.owned: true" in quoted.gate.hint
-    owned = reserved(priced, owned=True)
+    owned = reserve(priced, owned=True)
     assert (owned.gate.allowed, owned.commitment_usd) == (True, None)
     assert owned.usd.high < 500
 
 
 def test_refusal_of_a_new_commitment_without_an_on_demand_price_states_the_unknown_price(priced):
-    quoted = reserved(priced)
+    quoted = reserve(priced)
     new = NewCommitment(Decimal(600_000), None)
     rules = GateRules(today=NOW.date(), changes=CHANGES)
     gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, (), rules=rules, commitment=new)

@@ -24,7 +24,7 @@ def request(**train):
     return request_of(plan)
 
 
-def spread(mid: Decimal) -> UsdRange:
+def spread_of(mid: Decimal) -> UsdRange:
     return UsdRange(low=mid / 2, mid=mid, high=mid * 2)
 
 
@@ -49,7 +49,7 @@ def test_random_ports_are_consistent_and_raise_no_traceback(  # noqa: PLR0917 - 
         runs=runs, runs_per_month=rate, port_weeks=weeks, engineer_usd_per_week=week_usd, custom_kernels=kernels
     )
     both = outcomes(gpu), outcomes(trainium)
-    port_cost = port(plan_request.workload.train, spread(gpu), spread(trainium), TODAY, both)
+    port_cost = port(plan_request.workload.train, spread_of(gpu), spread_of(trainium), TODAY, both)
     alone, first, mixed = port_cost.paths
     assert alone.usd == runs * gpu
     assert 0 <= mixed.runs_on_gpu <= runs
@@ -73,7 +73,9 @@ def test_break_even_is_the_first_run_with_savings_above_the_port_cost():
 
 
 def test_free_port_pays_from_the_first_run():
-    port_cost = port(request(port_weeks=0, runs=3).workload.train, spread(Decimal(900)), spread(Decimal(100)), TODAY)
+    port_cost = port(
+        request(port_weeks=0, runs=3).workload.train, spread_of(Decimal(900)), spread_of(Decimal(100)), TODAY
+    )
     assert port_cost.usd == 0
     assert port_cost.best.name == "port-first"
     assert port_cost.paths[2].runs_on_gpu == 0

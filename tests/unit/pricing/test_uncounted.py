@@ -5,14 +5,14 @@ from decimal import Decimal
 PLACE = {"instance_type": "p5.48xlarge", "region": "us-west-2"}
 
 
-def named(priced, option):
+def name_of(priced, option):
     plan = {"target": PLACE, "purchase": {"option": option}}
     return {assumption.name: assumption for assumption in priced(plan).quote(1).assumptions}
 
 
 def test_taxes_and_support_are_not_counted_and_the_support_rate_is_stated(priced):
     for option in ("on-demand", "spot", "capacity-block"):
-        assumptions = named(priced, option)
+        assumptions = name_of(priced, option)
         assert {assumptions[name].value for name in ("taxes", "AWS Support")} == {"not counted"}
         assert "takes 9% of the month's first dollars, at least $29" in assumptions["AWS Support"].source
 
@@ -41,13 +41,13 @@ def test_monthly_serving_quote_states_the_support_rate(priced):
 
 
 def test_minimum_billed_time_is_stated_for_options_billed_by_the_second(priced):
-    assert (named(priced, "spot")["least billed"].value, "least billed" in named(priced, "capacity-block")) == (
+    assert (name_of(priced, "spot")["least billed"].value, "least billed" in name_of(priced, "capacity-block")) == (
         "60",
         False,
     )
 
 
 def test_only_spot_waits_for_spot_capacity(priced):
-    waiting = named(priced, "spot")["waiting for spot capacity"]
+    waiting = name_of(priced, "spot")["waiting for spot capacity"]
     assert (waiting.value, "never how long" in waiting.source) == ("unknown", True)
-    assert "waiting for spot capacity" not in named(priced, "on-demand")
+    assert "waiting for spot capacity" not in name_of(priced, "on-demand")

@@ -64,7 +64,7 @@ NOW = datetime(2026, 11, 20, 13, 0, 5, tzinfo=UTC)
 ENDED = {"status": "failed", "attempts": [], "endpoint": None}
 
 
-def launched(root, **report):
+def launch(root, **report):
     """A run of the plan x with a report, and a submission unless it failed without an attempt."""
     run = run_folder.create("x", NOW, root)
     run.write_json("report.json", {**ENDED, **report})
@@ -77,14 +77,14 @@ class TestRunSelection:
     """Of two runs, the newer a launch that submitted nothing, a deployment, or a job too."""
 
     def test_running_job_is_found_before_a_launch_without_a_job(self, tmp_path):
-        job, failed = launched(tmp_path, status="running"), launched(tmp_path)
+        job, failed = launch(tmp_path, status="running"), launch(tmp_path)
         said = []
         assert with_job("x", tmp_path, said.append, going_on=True).path == job.path
         assert said == [f"launch {failed.path.name} submitted no job (slipway report x); this is run {job.path.name}"]
 
     @pytest.mark.parametrize("going_on", [True, False])
     def test_ended_job_is_found_before_a_launch_without_a_job_only_for_results(self, tmp_path, going_on):
-        job, failed = launched(tmp_path, status="succeeded"), launched(tmp_path)
+        job, failed = launch(tmp_path, status="succeeded"), launch(tmp_path)
         said = []
         chosen = with_job("x", tmp_path, said.append, going_on=going_on)
         assert (chosen.path, len(said)) == ((failed.path, 0) if going_on else (job.path, 1))
@@ -92,14 +92,14 @@ class TestRunSelection:
     @pytest.mark.parametrize("minute, outlasted", [(1, True), (0, False)])
     def test_job_that_ended_after_the_launch_that_was_refused_for_it_is_found(self, tmp_path, minute, outlasted):
         attempts = [{"ended_at": f"2026-11-20T13:{minute:02}:00+00:00"}]
-        job = launched(tmp_path, status="cancelled", attempts=attempts)
-        refused = launched(tmp_path)
+        job = launch(tmp_path, status="cancelled", attempts=attempts)
+        refused = launch(tmp_path)
         chosen = with_job("x", tmp_path, lambda _: None, going_on=True)
         assert chosen.path == (job if outlasted else refused).path
 
     @pytest.mark.parametrize("status, going_on", [("running", True), ("succeeded", False)])
     def test_job_is_found_before_a_later_deployment(self, tmp_path, status, going_on):
-        job, deployment = launched(tmp_path, status=status), run_folder.create("x", NOW, tmp_path)
+        job, deployment = launch(tmp_path, status=status), run_folder.create("x", NOW, tmp_path)
         assert with_job("x", tmp_path, pytest.fail).path == job.path
         assert with_job("x", tmp_path, pytest.fail, going_on=True).path == (job if going_on else deployment).path
 
@@ -107,25 +107,25 @@ class TestRunSelection:
         "report", [{"attempts": [{"exit_code": 1}]}, {"endpoint": {"name": "e"}}, {"status": "succeeded"}]
     )
     def test_newest_run_with_a_job_or_an_endpoint_is_chosen(self, tmp_path, report):
-        launched(tmp_path, status="running")
-        newest = launched(tmp_path, **report)
+        launch(tmp_path, status="running")
+        newest = launch(tmp_path, **report)
         assert with_job("x", tmp_path, pytest.fail).path == newest.path
 
     def test_launch_still_deploying_is_the_chosen_run(self, tmp_path):
-        launched(tmp_path, status="running")
-        newest = launched(tmp_path)
+        launch(tmp_path, status="running")
+        newest = launch(tmp_path)
         with recorded_command(newest, "launch", done="submitted"):
             assert with_job("x", tmp_path, pytest.fail, going_on=True).path == newest.path
 
     def test_hint_of_a_failed_launch_has_the_name_of_the_plan(self, tmp_path):
         gone = ImpossibleError("the cluster is removed", hint="slipway report NAME shows the run")
-        with pytest.raises(ImpossibleError), recorded_command(launched(tmp_path), "launch", done="done"):
+        with pytest.raises(ImpossibleError), recorded_command(launch(tmp_path), "launch", done="done"):
             raise gone
         assert gone.hint == "slipway report x shows the run"
 
     def test_newest_run_is_chosen_without_any_job(self, tmp_path):
-        launched(tmp_path)
-        newest = launched(tmp_path)
+        launch(tmp_path)
+        newest = launch(tmp_path)
         assert with_job("x", tmp_path, pytest.fail).path == newest.path
 
 

@@ -131,7 +131,7 @@ def environment_of(node, **more):
     }
 
 
-def started(node, bundle, nodes=1):
+def start(node, bundle, nodes=1):
     """Run a bundle's batch script as Slurm does."""
     for path in (node / "out").iterdir():
         if path.name != "secret":
@@ -246,7 +246,7 @@ class TestCommandFromScriptToTrainer:
         }
         bundle = render(target={"nodes": nodes}, run=run, checkpoint={"mode": "none"})
         (node_folder / "out" / "secret").write_text(json.dumps("s3cr$t `touch injected` 'ü"), encoding="utf-8")
-        answer = started(node_folder, bundle, nodes)
+        answer = start(node_folder, bundle, nodes)
         assert answer.returncode == 0, answer.stderr
         arguments, environment = given_to_the_trainer(node_folder)
         assert arguments == as_bytes(trainer_arguments)
@@ -273,7 +273,7 @@ class TestCommandFromScriptToTrainer:
         run["secrets"] = {"TOKEN": SECRET}
         bundle = render(target={"nodes": 1}, run=run, checkpoint={"mode": "none"})
         (node_folder / "out" / "secret").write_text(json.dumps(secret), encoding="utf-8")
-        answer = started(node_folder, bundle)
+        answer = start(node_folder, bundle)
         assert answer.returncode == 0, answer.stderr
         arguments, environment = given_to_the_trainer(node_folder)
         assert arguments == as_bytes(words) or not words
@@ -351,7 +351,7 @@ class TestContainers:
     def test_missing_container_runtime_ends_with_127_and_is_named(self, node_folder, render):
         (node_folder / "bin" / "enroot").unlink()
         bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]}, checkpoint={"mode": "none"})
-        answer = started(node_folder, bundle, 2)
+        answer = start(node_folder, bundle, 2)
         assert answer.returncode == 127
         assert "run.container: enroot is not on this node" in answer.stderr
 

@@ -31,7 +31,7 @@ def of(bundle):
     return {file.path: (file.text, file.executable) for file in bundle.files}
 
 
-def deployed(plan):
+def deploy(plan):
     """Names as a deployment gives them, none of which is what is shown before it."""
     known = symbolic_names(plan)
     names = {
@@ -46,7 +46,7 @@ def test_blanks_filled_with_deployment_names_equal_files_rendered_with_deploymen
 ):
     open_bundle = open_of(plan)
     assert of(with_archive(with_names(open_bundle, symbolic_names(plan)), PENDING)) == of(bundle_of(plan))
-    names, job = deployed(plan), replace(JOB, archive=SHIPPED)
+    names, job = deploy(plan), replace(JOB, archive=SHIPPED)
     expected = render(plan, instances=catalog.instance_types, names=names, job=job)
     assert of(with_archive(with_names(open_bundle, names), SHIPPED)) == of(expected)
     assert not any("blank-" in text for text, _ in of(expected).values())

@@ -123,20 +123,20 @@ class TestSchemas:
         definition = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
         (version,) = yaml.safe_load(definition.read_text(encoding="utf-8"))["spec"]["versions"]
         (document,) = documents(context_of(on_kubernetes(managed=True), Operator.PYTORCHJOB))
-        schema = closed(version["schema"]["openAPIV3Schema"])
+        schema = closed_plan(version["schema"]["openAPIV3Schema"])
         jsonschema.validate(document["spec"], schema["properties"]["spec"])
         document["spec"]["runPolicy"]["backofLimit"] = 3
         with pytest.raises(jsonschema.ValidationError, match="backofLimit"):
             jsonschema.validate(document["spec"], schema["properties"]["spec"])
 
 
-def closed(schema):
+def closed_plan(schema):
     """A schema that takes no key which it does not name, as the API server's strict field validation does."""
     if isinstance(schema, list):
-        return [closed(item) for item in schema]
+        return [closed_plan(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    closed_schema = {key: closed(value) for key, value in schema.items()}
+    closed_schema = {key: closed_plan(value) for key, value in schema.items()}
     keeps = closed_schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in closed_schema
     if isinstance(closed_schema.get("properties"), dict) and closed_schema.get("type") == "object" and not keeps:
         closed_schema["additionalProperties"] = False

@@ -31,7 +31,7 @@ class Aws:
         return (bucket, key) == ("assets", "scripts/on_create.sh")
 
 
-def bought(**changes):
+def purchase(**changes):
     name, now = changes.pop("name", "p5"), datetime.now(UTC)
     known = {
         "arn": f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}",
@@ -46,12 +46,12 @@ def bought(**changes):
 
 
 PLANS = (
-    bought(),
-    bought(name="later", starts_at=datetime.now(UTC) + timedelta(hours=1)),
-    bought(name="small", count=1),
-    bought(name="other", instance_type="ml.p5en.48xlarge"),
-    bought(name="elsewhere", zone_id="use2-az3"),
-    bought(name="over", ends_at=datetime.now(UTC) - timedelta(hours=1)),
+    purchase(),
+    purchase(name="later", starts_at=datetime.now(UTC) + timedelta(hours=1)),
+    purchase(name="small", count=1),
+    purchase(name="other", instance_type="ml.p5en.48xlarge"),
+    purchase(name="elsewhere", zone_id="use2-az3"),
+    purchase(name="over", ends_at=datetime.now(UTC) - timedelta(hours=1)),
 )
 
 

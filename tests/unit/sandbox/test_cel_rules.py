@@ -146,7 +146,7 @@ def _vendor(name):
     return {kind.version: kind for kind in defined_kinds(definition)}
 
 
-def _said(kind, document, old=None):
+def _messages_of(kind, document, old=None):
     try:
         validate(kind, document, old)
     except RefusedError as refused:
@@ -167,11 +167,11 @@ def _trainjob(**spec):
 def test_verdicts_equal_the_recorded_ones_of_apiextensions_apiserver():
     """What apiextensions-apiserver 0.36.4 said of the same objects."""
     jobs = _vendor("trainer.kubeflow.org_trainjobs")["v1alpha1"]
-    assert _said(jobs, _trainjob(trainer={"numNodes": 2})) == ""
-    assert 'unknown field "spec.trainer.numNode"' in _said(jobs, _trainjob(trainer={"numNode": 2}))
-    assert "must be of type integer" in _said(jobs, _trainjob(trainer={"numNodes": "two"}))
+    assert _messages_of(jobs, _trainjob(trainer={"numNodes": 2})) == ""
+    assert 'unknown field "spec.trainer.numNode"' in _messages_of(jobs, _trainjob(trainer={"numNode": 2}))
+    assert "must be of type integer" in _messages_of(jobs, _trainjob(trainer={"numNodes": "two"}))
     other = _trainjob(runtimeRef={"name": "jax"})
-    assert "immutable" in _said(jobs, other, _trainjob())
+    assert "immutable" in _messages_of(jobs, other, _trainjob())
     nodes = _vendor("karpenter.k8s.aws_ec2nodeclasses")["v1"]
     spec = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -179,10 +179,10 @@ def test_verdicts_equal_the_recorded_ones_of_apiextensions_apiserver():
         "subnetSelectorTerms": [{"id": "subnet-0"}],
     }
     node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "x"}}
-    both = _said(nodes, {**node_class, "spec": {**spec, "role": "r", "instanceProfile": "p"}})
+    both = _messages_of(nodes, {**node_class, "spec": {**spec, "role": "r", "instanceProfile": "p"}})
     assert "must specify exactly one of ['role', 'instanceProfile']" in both
     cards = [{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa-only"}]
-    alone = _said(nodes, {**node_class, "spec": {**spec, "role": "r", "networkInterfaces": cards}})
+    alone = _messages_of(nodes, {**node_class, "spec": {**spec, "role": "r", "networkInterfaces": cards}})
     assert "must include a primary interface with interfaceType='interface'" in alone
 
 
@@ -191,8 +191,8 @@ def test_verdicts_equal_the_recorded_ones_of_apiextensions_apiserver():
 def test_kueue_definitions_judge_local_queues(version):
     queues = _vendor("kueue.x-k8s.io_localqueues")[version]
     local_queue = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
-    assert _said(queues, {**local_queue, "spec": {"clusterQueue": "all"}}) == ""
-    assert "should match" in _said(queues, {**local_queue, "spec": {"clusterQueue": "Bad_Name"}})
-    assert "immutable" in _said(
+    assert _messages_of(queues, {**local_queue, "spec": {"clusterQueue": "all"}}) == ""
+    assert "should match" in _messages_of(queues, {**local_queue, "spec": {"clusterQueue": "Bad_Name"}})
+    assert "immutable" in _messages_of(
         queues, {**local_queue, "spec": {"clusterQueue": "b"}}, {**local_queue, "spec": {"clusterQueue": "a"}}
     )

@@ -131,7 +131,7 @@ class TestBoots:
 
     def test_nodes_that_join_report_it(self, ec2_backend, subnets, reports):
         cluster(subnets[:2])
-        group(ec2_backend, UserData=encoded(user_data(local_storage=True, reports=self.URI)))
+        group(ec2_backend, UserData=encode(user_data(local_storage=True, reports=self.URI)))
         assert len(reports("-ready.txt")) == 2
         assert all("has joined its cluster" in text for text in reports("-ready.txt"))
 
@@ -139,12 +139,12 @@ class TestBoots:
         cluster(subnets[:2])
         broken = user_data(local_storage=True, reports=self.URI).replace("kind: NodeConfig", "kind: Nodeconfig")
         with pytest.raises(ResourceRefusedError, match="NodeCreationFailure: 2 of 2 instances failed to join"):
-            group(ec2_backend, UserData=encoded(broken))
+            group(ec2_backend, UserData=encode(broken))
         assert len(reports("-failed.txt")) == 2
         for text in reports("-failed.txt"):
             assert text.startswith("nodeadm: no kind NodeConfig of node.eks.aws/v1alpha1")
             assert "has not joined its cluster in time" in text
 
 
-def encoded(text):
+def encode(text):
     return base64.b64encode(text.encode()).decode()

@@ -24,7 +24,7 @@ ENDPOINT = "http://localhost:4566"
 NAMES = ("a b", "é/+", "x%20y", "//deep//", "~_-.", "=&?", "plain")
 
 
-def sent(service, call, key, *, region="us-west-2", **given):
+def send(service, call, key, *, region="us-west-2", **given):
     """What the SDK sends for a call, with its body."""
     client = boto3.client(
         service,
@@ -55,7 +55,7 @@ def sent(service, call, key, *, region="us-west-2", **given):
     return Request(method=request.method, target=target, headers=headers, body=lambda: body)
 
 
-def presigned(key, *, region, name, **more):
+def presign(key, *, region, name, **more):
     """A presigned address of an object, as somebody asks for it."""
     credentials = {
         "aws_access_key_id": key.id,
@@ -98,7 +98,7 @@ def key(request, known_keys):
     ],
 )
 def test_request_signed_by_the_sdk_is_accepted(service, call, given, known_keys, key):
-    request = sent(service, call, key, **given)
+    request = send(service, call, key, **given)
     assert signed.check(request, known_keys) == key
     assert why(request, KeyRing()) is Refusal.KEY
 
@@ -107,12 +107,12 @@ def test_request_signed_by_the_sdk_is_accepted(service, call, given, known_keys,
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
 def test_presigned_url_is_accepted_until_expiry(name, region, known_keys, key):
     """In us-east-1 the SDK makes them in version 2."""
-    request = presigned(key, region=region, name=name)
+    request = presign(key, region=region, name=name)
     assert why(request, known_keys) is None
     assert why(replace(request, method="PUT"), known_keys) is Refusal.SIGNATURE
     other = replace(request, target=request.target.replace("/bucket/", "/bucked/"))
     assert why(other, known_keys) is Refusal.SIGNATURE
-    assert why(presigned(key, region=region, name=name, ExpiresIn=-5), known_keys) in (
+    assert why(presign(key, region=region, name=name, ExpiresIn=-5), known_keys) in (
         Refusal.EXPIRED,
         Refusal.UNSIGNED,
     )
@@ -121,9 +121,9 @@ def test_presigned_url_is_accepted_until_expiry(name, region, known_keys, key):
 def test_temporary_key_needs_a_session_token_and_expires(known_keys):
     temporary_key = known_keys.grant(timedelta(hours=1))
     bare = AccessKey(id=temporary_key.id, secret=temporary_key.secret)
-    assert why(sent("sts", "get_caller_identity", bare), known_keys) is Refusal.SESSION
+    assert why(send("sts", "get_caller_identity", bare), known_keys) is Refusal.SESSION
     ended = known_keys.grant(timedelta(seconds=-1))
-    assert why(sent("sts", "get_caller_identity", ended), known_keys) is Refusal.EXPIRED
+    assert why(send("sts", "get_caller_identity", ended), known_keys) is Refusal.EXPIRED
 
 
 def test_keys_are_random_and_expired_ones_are_forgotten():
@@ -135,7 +135,7 @@ def test_keys_are_random_and_expired_ones_are_forgotten():
 
 
 def test_changed_request_body_is_refused(known_keys):
-    request = sent("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"mine")
+    request = send("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"mine")
     assert why(replace(request, body=lambda: b"thine"), known_keys) is Refusal.BODY
 
 
@@ -219,18 +219,18 @@ def test_randomly_changed_request_is_refused(rounds, known_keys, capsys):
     chance = random.Random(seed)
     temporary_key = known_keys.grant(timedelta(hours=1))
     taken = [
-        sent("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"x", Metadata={"m": "v"}),
-        sent("dynamodb", "list_tables", temporary_key),
-        presigned(known_keys.owner, region="us-east-1", name="k"),
-        presigned(temporary_key, region="us-west-2", name="k"),
+        send("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"x", Metadata={"m": "v"}),
+        send("dynamodb", "list_tables", temporary_key),
+        presign(known_keys.owner, region="us-east-1", name="k"),
+        presign(temporary_key, region="us-west-2", name="k"),
     ]
     assert [why(request, known_keys) for request in taken] == [None] * len(taken)
     for number in range(rounds):
-        after = _changed(chance.choice(taken), chance)
+        after = _with_change(chance.choice(taken), chance)
         assert why(after, known_keys) is not None, (seed, number, after)
 
 
-def _changed(request, chance):
+def _with_change(request, chance):
     """The request with one letter of a part that is signed changed: of a presigned address neither body nor host."""
     in_header = "authorization" in request.headers
     parts = [

@@ -21,7 +21,7 @@ OWN = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "ModelName": "m"}
 COMPONENTS = {"VariantName": "main", "InstanceType": "ml.g5.xlarge"}
 
 
-def requested(kind, **properties):
+def request_values(kind, **properties):
     return Requested(
         type=kind,
         logical_id="X",
@@ -45,7 +45,7 @@ def update_variants(before, after, *, scaled=False, **properties):
     if scaled:
         targets = applicationautoscaling_backends[ACCOUNT][REGION].targets
         targets["sagemaker:variant:DesiredInstanceCount"] = {"endpoint/chat/variant/main": object()}
-    endpoints._refuse_variants(requested("AWS::SageMaker::Endpoint", **properties), live, configs[1])
+    endpoints._refuse_variants(request_values("AWS::SageMaker::Endpoint", **properties), live, configs[1])
 
 
 def update_node_group(*, image=False, other=False):
@@ -62,7 +62,7 @@ def update_node_group(*, image=False, other=False):
     else:
         template = ec2.get_launch_template_by_name("t")
         template.create_version(data, "")
-    wanted = requested(
+    wanted = request_values(
         "AWS::EKS::Nodegroup",
         ClusterName="slipway-x",
         NodegroupName="workers",
@@ -76,7 +76,7 @@ def update_node_group(*, image=False, other=False):
 
 
 def shrink_file_system(gib):
-    made = requested("AWS::FSx::FileSystem", FileSystemType="LUSTRE", StorageCapacity=4800, SubnetIds=["subnet-1"])
+    made = request_values("AWS::FSx::FileSystem", FileSystemType="LUSTRE", StorageCapacity=4800, SubnetIds=["subnet-1"])
     created = file_systems._create(made)
     file_systems._change(replace(made, properties={**made.properties, "StorageCapacity": gib}), created)
 

@@ -7,7 +7,7 @@ from launcher.submit.kubernetes import jobs
 BACKOFF = {"type": "Failed", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
 
 
-def ended(code, *, reason="Error", at="2026-11-22T05:00:00Z", message=""):
+def end_of(code, *, reason="Error", at="2026-11-22T05:00:00Z", message=""):
     return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at, "message": message}}
 
 
@@ -27,26 +27,26 @@ def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **sta
 @pytest.mark.parametrize(
     "given, expected",
     [
-        (pod(ended(3)), "pod train-0: container c0 ended with exit 3"),
+        (pod(end_of(3)), "pod train-0: container c0 ended with exit 3"),
         (
-            pod(ended(128, reason="StartError", message="no such\n file.")),
+            pod(end_of(128, reason="StartError", message="no such\n file.")),
             "ended with exit 128 (StartError, no such file)",
         ),
-        (pod(ended(137, reason="OOMKilled")), "was killed because memory ran out (OOMKilled, exit 137)"),
-        (pod({"waiting": {"reason": "CrashLoopBackOff"}}, last=ended(137, reason="OOMKilled")), "memory ran out"),
-        (pod(ended(137), deleted=True), "container c0 was ended by SIGKILL (exit 137) after it was deleted"),
-        (pod(ended(75)), "container c0 received a stop signal, saved and ended (exit 75)"),
+        (pod(end_of(137, reason="OOMKilled")), "was killed because memory ran out (OOMKilled, exit 137)"),
+        (pod({"waiting": {"reason": "CrashLoopBackOff"}}, last=end_of(137, reason="OOMKilled")), "memory ran out"),
+        (pod(end_of(137), deleted=True), "container c0 was ended by SIGKILL (exit 137) after it was deleted"),
+        (pod(end_of(75)), "container c0 received a stop signal, saved and ended (exit 75)"),
         (
-            pod(ended(137), reason="Evicted", message="The node was low on resource: memory. "),
+            pod(end_of(137), reason="Evicted", message="The node was low on resource: memory. "),
             "pod train-0 was evicted from node n1 (The node was low on resource: memory)",
         ),
         (pod(reason="NodeLost"), "pod train-0 was lost with node n1, which stopped responding"),
-        (pod(ended(143), reason="Terminated"), "pod train-0 ended with node n1, which was shut down"),
-        (pod(ended(143), disrupted="EvictionByEvictionAPI"), "evicted from node n1 through the API, as by a drain"),
+        (pod(end_of(143), reason="Terminated"), "pod train-0 ended with node n1, which was shut down"),
+        (pod(end_of(143), disrupted="EvictionByEvictionAPI"), "evicted from node n1 through the API, as by a drain"),
         (pod(disrupted="DeletionByPodGC"), "pod train-0 was lost with node n1, which no longer exists"),
-        (pod(ended(143), disrupted="DeletionByTaintManager"), "was evicted from node n1 because of a taint"),
+        (pod(end_of(143), disrupted="DeletionByTaintManager"), "was evicted from node n1 because of a taint"),
         (pod({"running": {}}, phase="Running"), ""),
-        (pod(ended(0), phase="Succeeded", disrupted="EvictionByEvictionAPI"), ""),
+        (pod(end_of(0), phase="Succeeded", disrupted="EvictionByEvictionAPI"), ""),
     ],
 )
 def test_failed_pod_has_a_reason(given, expected):
@@ -56,9 +56,9 @@ def test_failed_pod_has_a_reason(given, expected):
 
 
 def test_last_failed_pod_gives_the_reason_and_evicted_pods_do_not():
-    first = pod(ended(3, at="2026-11-22T05:00:00Z"), name="train-0")
-    last = pod(ended(4, at="2026-11-22T06:00:00Z"), name="train-1")
-    evicted = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
+    first = pod(end_of(3, at="2026-11-22T05:00:00Z"), name="train-0")
+    last = pod(end_of(4, at="2026-11-22T06:00:00Z"), name="train-1")
+    evicted = pod(end_of(75, at="2026-11-22T07:00:00Z"), name="train-2")
     assert jobs.pod_failure_reason([evicted, last, first]) == "pod train-1: container c0 ended with exit 4"
     assert jobs.job_failure_reason(BACKOFF, [evicted, last, first], []) == (
         "it failed more often than run.retries allows; pod train-1: container c0 ended with exit 4"

@@ -15,7 +15,7 @@ def free() -> int:
         return int(probe.getsockname()[1])
 
 
-def started(tunnel):
+def start(tunnel):
     """Run a tunnel in a thread until the process ends; returns when it listens."""
     ready = threading.Event()
     threading.Thread(target=tunnel, args=(ready.set,), daemon=True).start()
@@ -42,7 +42,7 @@ def refusing() -> tuple[socket.socket, object]:
 )
 def test_tunnel_without_connection_reports_the_reason_and_closes(dial, reason, capsys):
     here = free()
-    started(lambda ready: forward_port(here, dial, ready))
+    start(lambda ready: forward_port(here, dial, ready))
     assert answer(here) == b""
     for _ in range(100):
         if reason in (err := capsys.readouterr().err):
@@ -57,7 +57,7 @@ def test_tunnel_to_a_port_in_use_locally_keeps_the_local_server_reachable():
         server.listen()
         port = int(server.getsockname()[1])
         nodes = SlurmNodes(head=LocalShell({}), job="1", folder=".", names=("n1",))
-        started(lambda ready: nodes.tunnel("n1", port, port, ready))
+        start(lambda ready: nodes.tunnel("n1", port, port, ready))
         server.settimeout(10)
         client = socket.create_connection(("127.0.0.1", port), timeout=10)
         with client, server.accept()[0] as taken:

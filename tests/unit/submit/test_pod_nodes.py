@@ -111,7 +111,7 @@ def access(api, notify=lambda _: None):
     return SimpleNamespace(api=opened, notify=notify)
 
 
-def known(job="job-1"):
+def known_nodes(job="job-1"):
     at = datetime(2026, 11, 28, tzinfo=UTC)
     fields = {"instance": "i-1", "instance_type": "p5.48xlarge", "group": "workers", "reason": "", "boot": ()}
     use = NodeUse.BUSY if job else NodeUse.IDLE
@@ -125,7 +125,7 @@ def test_replacement_waits_until_pods_have_saved_and_ended():
         order.append("waited")
         api.pods[0]["status"]["phase"] = "Succeeded"
 
-    pod_nodes.change(NodeAction.REPLACE, known(), access(api), lambda: order.append("replaced"), sleep=sleep)
+    pod_nodes.change(NodeAction.REPLACE, known_nodes(), access(api), lambda: order.append("replaced"), sleep=sleep)
     assert order == ["waited", "replaced"]
     evicted = [path for method, path in api.asked if path.endswith("/eviction")]
     assert evicted == ["/api/v1/namespaces/slipway/pods/job-1-0/eviction"]
@@ -141,7 +141,7 @@ def test_reboot_reports_at_once_that_it_waits_only_for_pods_that_run(job, report
         lines.append("slept")
         pods[0]["status"]["phase"] = "Succeeded"
 
-    pod_nodes.change(NodeAction.REBOOT, known(job), access(api, lines.append), lambda: None, sleep=sleep)
+    pod_nodes.change(NodeAction.REBOOT, known_nodes(job), access(api, lines.append), lambda: None, sleep=sleep)
     expected = ["waiting for the pods of n1 to save and end, at most 15 min", "slept"]
     assert lines == expected * reported
 
@@ -151,28 +151,30 @@ def test_pod_not_ending_in_time_leaves_the_instance_unchanged():
         raise AssertionError("replaced")
 
     with pytest.raises(DeploymentFailedError, match="pods of n1 have not ended after 15 min: job-1-0"):
-        pod_nodes.change(NodeAction.REBOOT, known(), access(Api([node()], [pod()])), replaced, sleep=lambda _: None)
+        pod_nodes.change(
+            NodeAction.REBOOT, known_nodes(), access(Api([node()], [pod()])), replaced, sleep=lambda _: None
+        )
 
 
 @pytest.mark.parametrize("action", [NodeAction.DRAIN, NodeAction.RESUME])
 def test_drain_and_resume_leave_the_instance_alone(action):
     api = Api([node()], [pod()])
-    pod_nodes.change(action, known(), access(api), lambda: api.asked.append("changed"), sleep=lambda _: None)
+    pod_nodes.change(action, known_nodes(), access(api), lambda: api.asked.append("changed"), sleep=lambda _: None)
     assert "changed" not in api.asked
     assert any(path.endswith("/eviction") for _, path in api.asked) is (action is NodeAction.DRAIN)
 
 
 def test_lost_work_is_dollars_of_all_nodes():
-    facts = NodeFacts(node=known(), usd_per_hour=Decimal(10), job_usd_per_hour=Decimal(40), unsaved_s=900.0)
+    facts = NodeFacts(node=known_nodes(), usd_per_hour=Decimal(10), job_usd_per_hour=Decimal(40), unsaved_s=900.0)
     assert facts.loses.endswith(
         "starts again from its newest checkpoint, or step 0: the last 15 min are lost ($10.00 of all its nodes)"
     )
-    assert NodeFacts(node=known(job=None), usd_per_hour=None).loses == "no job runs on it"
-    assert NodeFacts(node=known(), usd_per_hour=None).billed == "an unknown rate"
+    assert NodeFacts(node=known_nodes(job=None), usd_per_hour=None).loses == "no job runs on it"
+    assert NodeFacts(node=known_nodes(), usd_per_hour=None).billed == "an unknown rate"
 
 
 def test_node_is_named_by_number_name_or_instance():
-    nodes = [known(), known(job=None)]
+    nodes = [known_nodes(), known_nodes(job=None)]
     assert node_numbered(nodes, "1") is nodes[1]
     assert node_numbered(nodes, "n1") is nodes[0]
     assert node_numbered(nodes, "i-1") is nodes[0]

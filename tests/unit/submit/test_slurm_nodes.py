@@ -20,7 +20,7 @@ LINE = (
 BUSY_AT = datetime.fromtimestamp(1795879971, UTC)
 
 
-def printed(*lines, queue="", addresses=""):
+def print_lines(*lines, queue="", addresses=""):
     return "\n".join([*lines, "--jobs", *filter(None, [queue]), "--addresses", addresses, ""])
 
 
@@ -30,7 +30,7 @@ def line(name="n1", address="10.0.0.5", host="ip-10-0-0-5", state="IDLE", more="
 
 def test_node_reason_is_read_without_user_and_time():
     more = " Reason=slipway nodes: fan 3 failed [root@2026-11-28T15:00:00] Comment=rack 7"
-    (listed,) = parse_nodes(printed(line(state="IDLE+CLOUD+DRAIN", more=more)))
+    (listed,) = parse_nodes(print_lines(line(state="IDLE+CLOUD+DRAIN", more=more)))
     node = listed.node
     assert (node.use, node.state, node.reason) == (NodeUse.DRAINED, "IDLE+CLOUD+DRAIN", "slipway nodes: fan 3 failed")
     assert (node.instance_type, node.group, node.idle_since) == ("p5.48xlarge", "p5-48xlarge", BUSY_AT)
@@ -39,7 +39,7 @@ def test_node_reason_is_read_without_user_and_time():
 
 def test_jobs_are_found_on_the_nodes_of_a_hostlist_expression():
     lines = [line(name=f"a-{number}", state="ALLOCATED+CLOUD") for number in (1, 2, 3)]
-    nodes = parse_nodes(printed(*lines, queue="7|RUNNING|a-[1-2]\n9|PENDING|"))
+    nodes = parse_nodes(print_lines(*lines, queue="7|RUNNING|a-[1-2]\n9|PENDING|"))
     assert [(each.node.job, each.node.use, each.node.idle_since) for each in nodes][:2] == [
         ("7", NodeUse.BUSY, None)
     ] * 2
@@ -75,7 +75,7 @@ def instance(id_, *names):
 
 def test_instances_are_found_by_address_host_name_and_slurm_name():
     nodes = parse_nodes(
-        printed(
+        print_lines(
             line(name="by-address", address="10.0.0.5", host="x"),
             line(name="by-host", address="10.9.9.9", host="ip-10-0-0-6"),
             line(name="compute-1", address="compute-1", host="compute-1"),

@@ -19,7 +19,7 @@ MONTH_S = 730 * 3600
 OWN = {"model_uri": "s3://weights/mine", "bedrock": {"import_copies": 1}}
 
 
-def hosted(priced, serve, region="us-east-1", mode=BedrockMode.ON_DEMAND):
+def host(priced, serve, region="us-east-1", mode=BedrockMode.ON_DEMAND):
     """The quote of a plan's Bedrock candidate of one mode."""
     priced_plan = priced(serve, target={"region": region}, purchase={"option": "bedrock"})
     return next(quote for quote in priced_plan.quotes if quote.serving.bedrock.mode is mode)
@@ -44,7 +44,7 @@ def line(quoted, name):
 )
 def test_price_is_of_the_region_and_the_inference_profile(serving_priced, profile, region, id_, usd):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": profile}}
-    quoted = hosted(serving_priced, serve, region)
+    quoted = host(serving_priced, serve, region)
     assert quoted.serving.bedrock.inference_id == id_
     assert quoted.serving.bedrock.input_usd_per_million == Decimal(usd)
     assert id_ in line(quoted, "input").name
@@ -68,12 +68,12 @@ def test_price_of_an_embedding_model_names_the_source_file_of_the_row(region, us
 def test_withdrawn_profile_price_is_not_used(serving_priced):
     """The auto case of eu-west-1 above: the eu profile's price ended on 2026-10-15."""
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "eu"}}
-    assert "withdrawn" in hosted(serving_priced, serve, "eu-west-1").unpriced
+    assert "withdrawn" in host(serving_priced, serve, "eu-west-1").unpriced
 
 
 def test_a_cheaper_profile_is_named(serving_priced):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0"}}
-    findings = {finding.code: finding for finding in hosted(serving_priced, serve).findings}
+    findings = {finding.code: finding for finding in host(serving_priced, serve).findings}
     assert "global at $1.0 in and $5.0 out" in findings["cheaper-profile"].message
     assert "any region of the profile us" in findings["bedrock-profile"].message
 
@@ -87,7 +87,7 @@ def test_a_profile_of_elsewhere_is_refused(serving_priced):
 
 
 def test_a_profile_without_a_price_is_unpriced(serving_priced):
-    quoted = hosted(serving_priced, {"bedrock": {"profile": "global"}})
+    quoted = host(serving_priced, {"bedrock": {"profile": "global"}})
     assert "with profile global; of profiles there: us" in quoted.unpriced
 
 
@@ -102,7 +102,7 @@ def test_of_several_regions_the_cheapest_is_taken():
 
 def test_regional_price_is_used_where_listed(serving_priced):
     serve = {"model": "llama-3-8b"}
-    home, away = hosted(serving_priced, serve), hosted(serving_priced, serve, "ap-south-1")
+    home, away = host(serving_priced, serve), host(serving_priced, serve, "ap-south-1")
     assert away.serving.bedrock.input_usd_per_million == Decimal("0.36")
     assert away.usd.mid > home.usd.mid
     both = serving_priced(serve, target={"region": ["ap-south-1", "us-east-1"]}, purchase={"option": "bedrock"})
@@ -111,8 +111,8 @@ def test_regional_price_is_used_where_listed(serving_priced):
 
 def test_prompt_cache_saves_the_price_difference_of_cached_input(serving_priced):
     id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
-    plain = hosted(serving_priced, {**HAIKU, "bedrock": id_})
-    cached = hosted(serving_priced, {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75})
+    plain = host(serving_priced, {**HAIKU, "bedrock": id_})
+    cached = host(serving_priced, {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75})
     assert line(cached, "from the cache").unit_price_usd == Decimal("0.11")
     saved = Decimal("0.75") * 2000 * MONTH_S * (Decimal("1.1") - Decimal("0.11")) / 1_000_000
     assert plain.usd.mid - cached.usd.mid == pytest.approx(saved, rel=Decimal("1e-6"))
@@ -124,16 +124,16 @@ def test_prompt_cache_saves_the_price_difference_of_cached_input(serving_priced)
 def test_rarely_used_prompt_cache_is_written_again(serving_priced):
     id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
     serve = {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75, "requests_per_s": 1 / 3000}
-    quoted = hosted(serving_priced, serve)
+    quoted = host(serving_priced, serve)
     written, read = line(quoted, "to the cache"), line(quoted, "from the cache")
     assert written.unit_price_usd == Decimal("1.375")
     assert written.quantity / (written.quantity + read.quantity) == pytest.approx(0.9048, abs=1e-3)
-    assert quoted.usd.mid > hosted(serving_priced, {**serve, "cached_input_fraction": 0}).usd.mid
+    assert quoted.usd.mid > host(serving_priced, {**serve, "cached_input_fraction": 0}).usd.mid
 
 
 def test_model_without_a_cache_price_pays_in_full_with_a_finding(serving_priced):
-    quoted = hosted(serving_priced, {"cached_input_fraction": 0.5})
-    assert quoted.usd.mid == hosted(serving_priced, {}).usd.mid
+    quoted = host(serving_priced, {"cached_input_fraction": 0.5})
+    assert quoted.usd.mid == host(serving_priced, {}).usd.mid
     assert "no-cache-price" in {finding.code for finding in quoted.findings}
 
 
@@ -146,7 +146,7 @@ def test_quote_of_instances_states_prompt_cache_as_not_counted(serving_priced):
 
 def test_a_batch_is_half_the_price_where_requests_may_wait(serving_priced):
     waiting = {"asynchronous": True}
-    plain, batch = (hosted(serving_priced, waiting, mode=mode) for mode in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
+    plain, batch = (host(serving_priced, waiting, mode=mode) for mode in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
     assert batch.usd.mid == plain.usd.mid / 2
     assert "bedrock-batch" in {finding.code for finding in batch.findings}
     assert BedrockMode.BATCH not in {
@@ -157,13 +157,13 @@ def test_a_batch_is_half_the_price_where_requests_may_wait(serving_priced):
 def test_long_requests_cost_the_long_context_price(serving_priced):
     serve = {"model": "openai.gpt-5.4", "bedrock": {"profile": "us"}, "output_tokens": 400}
     row = BedrockCatalog().price("openai.gpt-5.4", "us-east-1", BedrockProfile.US)
-    short, long = (hosted(serving_priced, {**serve, "input_tokens": tokens}) for tokens in (272_000, 272_001))
+    short, long = (host(serving_priced, {**serve, "input_tokens": tokens}) for tokens in (272_000, 272_001))
     assert short.serving.bedrock.input_usd_per_million == row.input_usd
     assert long.serving.bedrock.input_usd_per_million == row.parts["over_272k_input"] > row.input_usd
 
 
 def test_imported_weights_are_billed_by_the_unit_and_the_minute(serving_priced):
-    quoted = hosted(serving_priced, OWN, mode=BedrockMode.CUSTOM_IMPORT)
+    quoted = host(serving_priced, OWN, mode=BedrockMode.CUSTOM_IMPORT)
     run, storage = line(quoted, "imported, 1 × 2 units"), line(quoted, "kept")
     assert run.unit_price_usd == Decimal("0.05718")
     assert run.quantity == pytest.approx(2 * 730 * 60, rel=1e-3)
@@ -172,7 +172,7 @@ def test_imported_weights_are_billed_by_the_unit_and_the_minute(serving_priced):
 
 
 def test_an_import_sleeps_between_rare_requests(serving_priced):
-    quoted = hosted(serving_priced, {**OWN, "requests_per_s": 1 / 300}, mode=BedrockMode.CUSTOM_IMPORT)
+    quoted = host(serving_priced, {**OWN, "requests_per_s": 1 / 300}, mode=BedrockMode.CUSTOM_IMPORT)
     assert line(quoted, "2 units").quantity == pytest.approx(730 * 60)
 
 
@@ -193,17 +193,17 @@ def test_weights_missing_in_bedrock_can_be_imported(serving_priced):
     ],
 )
 def test_import_without_copies_or_a_price_is_unpriced(serving_priced, bedrock, region, message):
-    assert message in hosted(serving_priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
+    assert message in host(serving_priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
 
 
 def test_import_without_known_units_is_unpriced_and_names_the_key(serving_priced):
     serve = {"model": "mistral-7b", "bedrock": {"import_copies": 1}}
-    assert "bedrock.import_units" in hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
+    assert "bedrock.import_units" in host(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
 
 
 def test_override_of_the_import_price_replaces_the_listed_one(serving_priced):
     serve = {"bedrock": {"import_copies": 1, "import_usd_per_unit_minute": "0.1"}}
-    assert line(hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT), "units").unit_price_usd == Decimal("0.1")
+    assert line(host(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT), "units").unit_price_usd == Decimal("0.1")
 
 
 def test_a_verdict_against_an_import_names_no_volume(compared):

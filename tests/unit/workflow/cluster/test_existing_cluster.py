@@ -21,7 +21,7 @@ from tests.plans import EXAMPLES
 QUEUE = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="SPOT", maximum=4)
 
 
-def quoted(path: Path):
+def quote_plan(path: Path):
     return pick(price(path, datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True)), None)[1]
 
 
@@ -79,7 +79,7 @@ def test_access_commands_name_region_node_login_and_queue():
         "HeadNodeInstanceId": "i-0123456789abcdef0",
         "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0",
     }
-    plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
+    plan = quote_plan(EXAMPLES / "trn1-spot.yaml").plan
     commands = dict(cluster_of(plan).access_commands(plan, outputs))
     assert commands["shell"].endswith("then: sudo su - ec2-user")
     assert "--document-name AWS-StartSSHSession" in commands["ssh, step 2: within 60 s"]
@@ -96,7 +96,7 @@ def test_access_commands_with_session_log_omit_ssh():
         "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0 --document-name own",
         "SessionDocument": "own",
     }
-    plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
+    plan = quote_plan(EXAMPLES / "trn1-spot.yaml").plan
     commands = dict(cluster_of(plan).access_commands(plan, outputs))
     assert "--document-name own, then: sudo su - ec2-user" in commands["shell"]
     assert not any("AWS-StartSSHSession" in command for command in commands.values())

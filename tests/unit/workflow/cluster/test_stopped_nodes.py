@@ -101,7 +101,7 @@ def workers(stubbed):
     stub.assert_no_pending_responses()
 
 
-def listed(*states):
+def list_names(*states):
     """The nodes of the cluster in these states, as ListClusterNodes returns them."""
     group = {"InstanceGroupName": "workers", "InstanceType": "ml.p5.48xlarge", "LaunchTime": NOW}
     nodes = [
@@ -113,14 +113,14 @@ def listed(*states):
 
 def test_stopped_workers_are_not_restored_while_health_checks_run(workers):
     session, stub = workers
-    stub.add_response("list_cluster_nodes", listed("Running", "DeepHealthCheckInProgress"))
+    stub.add_response("list_cluster_nodes", list_names("Running", "DeepHealthCheckInProgress"))
     with pytest.raises(ImpossibleError, match="deep health checks run on 1 instance of HyperPod cluster small"):
         HYPERPOD.start({"ClusterName": "small", "StartFleet": START[HYPERPOD]}, session, lambda _: None)
 
 
 def test_failing_restore_of_stopped_workers_is_error(workers):
     session, stub = workers
-    stub.add_response("list_cluster_nodes", listed("Running"))
+    stub.add_response("list_cluster_nodes", list_names("Running"))
     stub.add_client_error("update_cluster", "AccessDeniedException")
     with pytest.raises(AwsError, match="start the workers of small"):
         HYPERPOD.start({"ClusterName": "small", "StartFleet": START[HYPERPOD]}, session, lambda _: None)
@@ -128,7 +128,7 @@ def test_failing_restore_of_stopped_workers_is_error(workers):
 
 def test_stopped_workers_are_restored(workers):
     session, stub = workers
-    stub.add_response("list_cluster_nodes", listed("Running"))
+    stub.add_response("list_cluster_nodes", list_names("Running"))
     stub.add_response("update_cluster", {"ClusterArn": ARN}, {"ClusterName": "small", "InstanceGroups": WORKERS})
     messages = []
     HYPERPOD.start({"ClusterName": "small", "StartFleet": START[HYPERPOD]}, session, messages.append)

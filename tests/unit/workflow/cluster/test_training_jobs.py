@@ -26,7 +26,7 @@ REQUEST = {
 }
 
 
-def described(status="InProgress", secondary="Training", **more):
+def describe(status="InProgress", secondary="Training", **more):
     description = {
         "TrainingJobArn": f"arn:aws:sagemaker:us-east-2:123456789012:training-job/{JOB.job}",
         "TrainingJobStatus": status,
@@ -57,25 +57,25 @@ def described(status="InProgress", secondary="Training", **more):
     ],
 )
 def test_every_secondary_status_has_wording_and_unknown_is_running(status, secondary, state, word):
-    facts = facts_of(described(status, secondary))
+    facts = facts_of(describe(status, secondary))
     assert (facts.state, facts.word) == (state, word)
     assert bool(facts.nodes) == (state is JobState.RUNNING)
 
 
 def test_capacity_wait_and_interruption_wait_have_different_reasons():
-    assert facts_of(described(secondary="Pending")).reason == "waiting for capacity"
-    assert facts_of(described(secondary="Interrupted")).reason.startswith("it was interrupted")
+    assert facts_of(describe(secondary="Pending")).reason == "waiting for capacity"
+    assert facts_of(describe(secondary="Interrupted")).reason.startswith("it was interrupted")
 
 
 def test_billed_seconds_are_shown_with_trained_seconds():
-    ended = described("Completed", "Completed", TrainingTimeInSeconds=1000, BillableTimeInSeconds=350)
+    ended = describe("Completed", "Completed", TrainingTimeInSeconds=1000, BillableTimeInSeconds=350)
     spot = facts_of({**ended, "EnableManagedSpotTraining": True})
     assert spot.word == "completed; 350 of 1,000 seconds billed for each instance, 65% off on demand"
 
 
 def test_failed_training_job_has_reason_and_exit_code():
     reason = "AlgorithmError: out of memory (exit code 137), exit code: 79"
-    facts = facts_of(described("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
+    facts = facts_of(describe("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
     assert (facts.reason, facts.attempt.exit_code) == (reason, 137)
 
 
@@ -89,7 +89,7 @@ def test_failed_training_job_has_reason_and_exit_code():
 )
 def test_training_job_whose_instances_failed_lost_its_node_as_when_it_is_started_again(reason, ended_by):
     times = {"TrainingStartTime": NOW, "TrainingEndTime": NOW}
-    facts = facts_of(described("Failed", "Failed", FailureReason=reason, **times))
+    facts = facts_of(describe("Failed", "Failed", FailureReason=reason, **times))
     started = {"event": "attempt-started", "attempt": 1, "time": NOW.isoformat(), "node": "algo-1"}
     (attempt,) = close_last(attempts([started]), facts)
     assert attempt.ended_by == ended_by
@@ -128,13 +128,13 @@ def tags(key):
 
 
 def test_training_job_of_same_submission_is_reused():
-    api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags(JOB.key))
+    api = Api(create_training_job="ResourceInUse: taken", describe_training_job=describe(), list_tags=tags(JOB.key))
     _create(session(sagemaker=api), REQUEST, JOB.key)
     assert [name for name, _ in api.requests] == ["create_training_job", "describe_training_job", "list_tags"]
 
 
 def test_training_job_name_of_other_submission_refused():
-    api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags("other"))
+    api = Api(create_training_job="ResourceInUse: taken", describe_training_job=describe(), list_tags=tags("other"))
     with pytest.raises(DeploymentFailedError, match="to another submission") as refused:
         _create(session(sagemaker=api), REQUEST, JOB.key)
     assert refused.value.exit_code == 6
@@ -156,14 +156,14 @@ def test_invalid_training_job_request_is_never_sent():
 
 
 def test_finished_job_is_not_stopped_and_running_job_not_cancelled_as_pending():
-    over, runs = Api(describe_training_job=described("Completed", "Completed")), Api(describe_training_job=described())
+    over, runs = Api(describe_training_job=describe("Completed", "Completed")), Api(describe_training_job=describe())
     assert not source(over).cancel(JOB)
     assert not source(runs).cancel(JOB, only_pending=True)
     assert {name for name, _ in (*over.requests, *runs.requests)} == {"describe_training_job"}
 
 
 def test_cancelled_pending_job_awaited_until_stopped():
-    states = [described(secondary="Pending"), described("Stopping", "Stopping"), described("Stopped", "Stopped")]
+    states = [describe(secondary="Pending"), describe("Stopping", "Stopping"), describe("Stopped", "Stopped")]
     api = Api(describe_training_job=states, stop_training_job={})
     job_source = source(api)
     job_source.sleep = lambda _: None

@@ -35,7 +35,7 @@ def names(account):
     return {group["logGroupName"] for group in client(account, "logs").describe_log_groups()["logGroups"]}
 
 
-def removed(account, *, kind="eks"):
+def remove(account, *, kind="eks"):
     """The messages of removing the log group before a launch."""
     messages = []
     session = Session(environment=account.environment, region=REGION)
@@ -45,29 +45,29 @@ def removed(account, *, kind="eks"):
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
 def test_log_group_of_a_removed_cluster_is_deleted_with_a_message_before_deployment(account_with_logs, kind):
-    (message,) = removed(account_with_logs, kind=kind)
+    (message,) = remove(account_with_logs, kind=kind)
     assert message.startswith(f"removed log group {NAME}, which EKS wrote")
     assert names(account_with_logs) == {f"{NAME}-of-another"}
-    assert removed(account_with_logs, kind=kind) == []
+    assert remove(account_with_logs, kind=kind) == []
 
 
 def test_log_group_of_an_existing_stack_or_cluster_is_kept(account_with_logs):
     eks = client(account_with_logs, "eks")
     eks.create_cluster(name="slipway-probe", roleArn="arn:aws:iam::123456789012:role/x", resourcesVpcConfig={})
-    assert removed(account_with_logs) == []
+    assert remove(account_with_logs) == []
     eks.delete_cluster(name="slipway-probe")
     client(account_with_logs, "cloudformation").create_stack(
         StackName="slipway-probe-training", TemplateBody=json.dumps(NOTHING)
     )
-    assert removed(account_with_logs) == []
-    assert removed(account_with_logs, kind="parallelcluster") == []
+    assert remove(account_with_logs) == []
+    assert remove(account_with_logs, kind="parallelcluster") == []
     assert NAME in names(account_with_logs)
 
 
 def test_denied_deletion_of_the_log_group_is_refused_with_the_command(account_with_logs):
     account_with_logs.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
     with pytest.raises(ImpossibleError, match="blocks the deployment") as refused:
-        removed(account_with_logs)
+        remove(account_with_logs)
     assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
 
 

@@ -29,7 +29,7 @@ ELSEWHERE = ", nodes: 1, ssh_host: gpu1"
 """Its jobs go to a head node that is there: it has no stacks to synthesise."""
 
 
-def written(folder, *, usd="50", more=ELSEWHERE):
+def write(folder, *, usd="50", more=ELSEWHERE):
     path = folder / "plan.yaml"
     path.write_text(PLAN.format(usd=usd, more=more))
     return path
@@ -43,7 +43,7 @@ def picked(path, **options) -> Picked:
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "saved.json"
-    save_plan(path, *picked(written(tmp_path)), os.environ)
+    save_plan(path, *picked(write(tmp_path)), os.environ)
     return path
 
 
@@ -71,11 +71,11 @@ def test_saved_plan_has_absolute_paths(saved, tmp_path):
 def test_saved_plan_passes_up_to_its_total_and_is_refused_above(saved, tmp_path):
     saved_plan = read_saved(saved)
     for usd in ("50", "49"):
-        refuse_if_moved(saved_plan, picked(written(tmp_path, usd=usd)), os.environ)
+        refuse_if_moved(saved_plan, picked(write(tmp_path, usd=usd)), os.environ)
     with pytest.raises(
         OverBudgetError, match=r"the high estimate was \$[\d.,]+ when the plan was saved, 2026-11-20"
     ) as caught:
-        refuse_if_moved(saved_plan, picked(written(tmp_path, usd="51")), os.environ)
+        refuse_if_moved(saved_plan, picked(write(tmp_path, usd="51")), os.environ)
     assert "slipway plan FILE -o SAVED" in caught.value.hint
 
 
@@ -146,7 +146,7 @@ def test_plan_command_saves_the_picked_candidate(tmp_path, monkeypatch, slipway)
 @pytest.mark.cdk
 @pytest.mark.slow
 def test_stacks_different_from_the_saved_plan_are_refused(tmp_path):
-    picked_quote = picked(written(tmp_path, more=", nodes: 1"))
+    picked_quote = picked(write(tmp_path, more=", nodes: 1"))
     saved_plan = save_plan(tmp_path / "saved.json", *picked_quote, os.environ)
     assert set(saved_plan.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
     assert read_saved(tmp_path / "saved.json") == saved_plan

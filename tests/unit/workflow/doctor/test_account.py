@@ -25,7 +25,7 @@ from tests.unit.workflow.doctor.conftest import NOW, PROBE, REGION, actions_of, 
 pytestmark = pytest.mark.server
 
 
-def named(diagnosis, name):
+def name_of(diagnosis, name):
     return [check for check in diagnosis.checks if check.name == name]
 
 
@@ -33,17 +33,17 @@ def test_ready_account_has_verdict_ready(examined, probe_plan):
     diagnosis = examined(probe_plan())
     assert diagnosis.verdict == "ready"
     assert {check.result for check in diagnosis.checks} <= {Outcome.OK, Outcome.ADVICE}
-    assert "account 123456789012" in named(diagnosis, "credentials")[0].got
+    assert "account 123456789012" in name_of(diagnosis, "credentials")[0].got
 
 
 def test_plan_without_tags_gets_advice(examined, probe_plan):
-    (none,) = named(examined(probe_plan()), "tags")
+    (none,) = name_of(examined(probe_plan()), "tags")
     assert (none.result, none.fix) == (Outcome.ADVICE, "tags: {owner: ..., cost-center: ...}")
-    (some,) = named(examined(probe_plan(tagged())), "tags")
+    (some,) = name_of(examined(probe_plan(tag_file())), "tags")
     assert (some.result, some.got) == (Outcome.OK, "owner=vision")
 
 
-def tagged():
+def tag_file():
     return (
         "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\ntags: {owner: vision}\n"
         f"target: {{kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
@@ -54,13 +54,13 @@ def tagged():
 def test_missing_credentials_fail_one_check_and_others_are_unknown(examined, probe_plan):
     diagnosis = examined(probe_plan(), environment={"PATH": "/usr/bin:/bin"})
     assert [check.name for check in diagnosis.failed] == ["credentials"]
-    assert named(diagnosis, "quota")[0].result is Outcome.UNKNOWN
+    assert name_of(diagnosis, "quota")[0].result is Outcome.UNKNOWN
     assert "aws configure sso" in diagnosis.failed[0].fix
 
 
 def test_region_without_bootstrap_gets_command(ready_account, examined, probe_plan):
     client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-    (check,) = named(examined(probe_plan(), only="bootstrap"), "bootstrap")
+    (check,) = name_of(examined(probe_plan(), only="bootstrap"), "bootstrap")
     assert check.result is Outcome.FAILED
     assert " && slipway cdk -- bootstrap aws://123456789012/us-east-2 --cloudformation-execution-policies " in check.fix
     assert "policy/SlipwayParallelCluster" in check.fix
@@ -70,12 +70,12 @@ def test_old_bootstrap_or_missing_bucket_fails(ready_account, examined, probe_pl
     client(ready_account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="5", Type="String", Overwrite=True
     )
-    assert named(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got == "version 5"
+    assert name_of(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got == "version 5"
     client(ready_account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String", Overwrite=True
     )
     client(ready_account, "s3").delete_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}")
-    assert "is gone" in named(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got
+    assert "is gone" in name_of(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got
 
 
 def test_denied_questions_are_unknown_and_stop_no_launch(ready_account, examined, probe_plan):
@@ -83,18 +83,18 @@ def test_denied_questions_are_unknown_and_stop_no_launch(ready_account, examined
     ready_account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
     diagnosis = examined(probe_plan())
     assert diagnosis.verdict == "ready"
-    assert "not allowed with these credentials" in named(diagnosis, "bootstrap")[0].got
-    assert {check.result for check in named(diagnosis, "quota")} == {Outcome.UNKNOWN}
+    assert "not allowed with these credentials" in name_of(diagnosis, "bootstrap")[0].got
+    assert {check.result for check in name_of(diagnosis, "quota")} == {Outcome.UNKNOWN}
 
 
 def test_first_spot_request_requires_service_linked_role(ready_account, examined, probe_plan):
     client(ready_account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
-    (check,) = named(examined(probe_plan(), only="service role"), "service role")
+    (check,) = name_of(examined(probe_plan(), only="service role"), "service role")
     assert check.result is Outcome.FAILED
     assert check.fix == by_administrator(make_command(SPOT))
     on_eks = probe_plan()
     on_eks = replace(on_eks, place=replace(on_eks.place, target=TargetKind.EKS))
-    (check,) = named(examined(on_eks), "service role")
+    (check,) = name_of(examined(on_eks), "service role")
     assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling creates it")
 
 
@@ -102,7 +102,7 @@ def test_region_without_opt_in_gets_enable_command(ready_account, examined, prob
     ready_account.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": REGION, "OptInStatus": "not-opted-in", "Endpoint": "ec2.us-east-2.amazonaws.com"}]
     }
-    (check,) = named(examined(probe_plan(), only="region"), "region")
+    (check,) = name_of(examined(probe_plan(), only="region"), "region")
     assert check.fix == by_administrator("aws account enable-region --region-name us-east-2")
 
 
@@ -114,19 +114,19 @@ def test_denied_right_fails_and_context_dependent_right_is_unknown(ready_account
         }
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = some("implicitDeny")
-    checks = named(examined(probe_plan(), only="rights"), "rights")
+    checks = name_of(examined(probe_plan(), only="rights"), "rights")
     assert {check.result for check in checks} == {Outcome.FAILED}
     assert "sts:AssumeRole" in checks[0].got
     assert "no policy allows it" in checks[0].got
     ready_account.canned["iam.SimulatePrincipalPolicy"] = some(
         "implicitDeny", MissingContextValues=["aws:RequestedRegion"]
     )
-    checks = named(examined(probe_plan(), only="rights"), "rights")
+    checks = name_of(examined(probe_plan(), only="rights"), "rights")
     assert {check.result for check in checks} == {Outcome.UNKNOWN}
     ready_account.canned["iam.SimulatePrincipalPolicy"] = some(
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
-    assert "an organization's policy" in named(examined(probe_plan(), only="rights"), "rights")[0].got
+    assert "an organization's policy" in name_of(examined(probe_plan(), only="rights"), "rights")[0].got
 
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -159,7 +159,7 @@ def test_work_upload_rights_simulated_on_planned_places(ready_account, examined,
     s3 = client(ready_account, "s3")
     s3.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_bucket_policy(Bucket="weights", Policy=policy)
-    (check,) = named(examined(probe_plan(f"{tagged()}{words}\n")), name)
+    (check,) = name_of(examined(probe_plan(f"{tag_file()}{words}\n")), name)
     # A bucket that the stacks make is let in by IAM alone.
     lets_in = own and bool(words)
     assert check.result is (Outcome.OK if lets_in else Outcome.FAILED), check
@@ -171,7 +171,7 @@ def test_administrator_execution_role_gets_advice(ready_account, examined, probe
         "EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)],
         "IsTruncated": False,
     }
-    (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
+    (check,) = name_of(examined(probe_plan(), only="execution role"), "execution role")
     assert check.result is Outcome.ADVICE
     assert "administrator" in check.got
 
@@ -185,7 +185,7 @@ def test_execution_role_without_action_fails_naming_action(ready_account, examin
         return {"EvaluationResults": [decision(action, word) for action, word in decisions], "IsTruncated": False}
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = but_networks
-    (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
+    (check,) = name_of(examined(probe_plan(), only="execution role"), "execution role")
     assert check.result is Outcome.FAILED
     assert "denied: ec2:CreateVpc" in check.got
 
@@ -217,7 +217,7 @@ def execution_fix(ready_account, examined, probe_plan):
             made = iam.create_policy(PolicyName=policy, PolicyDocument=text)["Policy"]["Arn"]
             iam.attach_role_policy(RoleName=role, PolicyArn=made)
         ready_account.canned["iam.SimulatePrincipalPolicy"] = lacks_networks
-        (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
+        (check,) = name_of(examined(probe_plan(), only="execution role"), "execution role")
         assert check.result is Outcome.FAILED
         return check.fix
 
@@ -259,7 +259,7 @@ def test_policy_conditions_are_simulated_with_matching_values(ready_account, exa
         return lacks_nothing(sent)
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = careful
-    (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
+    (check,) = name_of(examined(probe_plan(), only="execution role"), "execution role")
     assert check.result is Outcome.OK
     assert "parallelcluster" in check.asked
     assert {"iam:PassedToService": "lambda.amazonaws.com"} in seen["iam:PassRole"]
@@ -280,8 +280,8 @@ def test_billing_checked_only_on_request(ready_account, examined, probe_plan):
     ready_account.canned["ce.ListCostAllocationTags"] = {
         "CostAllocationTags": [{"TagKey": "slipway:cluster", "Type": "UserDefined", "Status": "Inactive"}]
     }
-    assert not named(examined(probe_plan()), "cost tag")
-    inactive, unseen = named(examined(probe_plan(), billing=True), "cost tag")
+    assert not name_of(examined(probe_plan()), "cost tag")
+    inactive, unseen = name_of(examined(probe_plan(), billing=True), "cost tag")
     assert (inactive.result, unseen.result) == (Outcome.FAILED, Outcome.UNKNOWN)
     assert "update-cost-allocation-tags-status" in unseen.fix
 
@@ -307,7 +307,7 @@ def an_export(name, *, table="COST_AND_USAGE_REPORT", form="TEXT_OR_CSV", status
     return {"ExportArn": arn, "ExportName": name, "ExportStatus": state}, whole
 
 
-def exported(account, *pairs):
+def export(account, *pairs):
     """An account with some exports."""
     account.canned["ce.ListCostAllocationTags"] = {"CostAllocationTags": []}
     account.canned["bcm-data-exports.ListExports"] = {"Exports": [listed for listed, _ in pairs]}
@@ -317,12 +317,12 @@ def exported(account, *pairs):
 
 def test_bill_exports_are_reported_as_advice(ready_account, examined, probe_plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    exported(ready_account, an_export("no-bill", table="CARBON_EMISSIONS"))
-    (none,) = named(examined(probe_plan(), billing=True), "bill export")
+    export(ready_account, an_export("no-bill", table="CARBON_EMISSIONS"))
+    (none,) = name_of(examined(probe_plan(), billing=True), "bill export")
     assert (none.result, "Cost Explorer" in none.got) == (Outcome.ADVICE, True)
     ill, other = an_export("ill", status="UNHEALTHY"), an_export("other", form="PARQUET")
-    exported(ready_account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
-    good, broken, parquet, focus = named(examined(probe_plan(), billing=True), "bill export")
+    export(ready_account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
+    good, broken, parquet, focus = name_of(examined(probe_plan(), billing=True), "bill export")
     assert [check.result for check in (good, focus)] == [Outcome.OK, Outcome.OK]
     assert "--export s3://bills/out/cur" in good.got
     assert [check.result for check in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
@@ -333,9 +333,9 @@ def test_bill_exports_are_reported_as_advice(ready_account, examined, probe_plan
 
 @pytest.mark.parametrize("name", ["ce.ListCostAllocationTags", "bcm-data-exports.ListExports"])
 def test_billing_questions_denied_to_member_account_are_unknown(ready_account, examined, probe_plan, name):
-    exported(ready_account, an_export("cur"))
+    export(ready_account, an_export("cur"))
     ready_account.canned[name] = DENIED
-    check = named(examined(probe_plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
+    check = name_of(examined(probe_plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
     assert [finding.result for finding in check] == [Outcome.UNKNOWN]
     assert "not allowed with these credentials" in check[0].got
 
@@ -421,7 +421,7 @@ class TestGuard:
         return probe_plan()
 
     def test_deployed_guard_with_all_rights_passes(self, examined, deployed):
-        (check,) = named(examined(deployed), "guard")
+        (check,) = name_of(examined(deployed), "guard")
         description = "the guard of probe may make the 2 calls that stop nodes and send notifications"
         assert (check.result, check.asked) == (Outcome.OK, description)
 
@@ -434,13 +434,13 @@ class TestGuard:
             return {"EvaluationResults": decisions, "IsTruncated": False}
 
         ready_account.canned["iam.SimulatePrincipalPolicy"] = bounded
-        (check,) = named(examined(deployed), "guard")
+        (check,) = name_of(examined(deployed), "guard")
         assert check.result is Outcome.FAILED
         assert check.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
         assert "slipway deploy FILE" in check.fix
 
     def test_undeployed_cluster_has_no_guard_check(self, examined, probe_plan):
-        assert not named(examined(probe_plan(), only="guard"), "guard")
+        assert not name_of(examined(probe_plan(), only="guard"), "guard")
 
 
 @pytest.mark.parametrize(

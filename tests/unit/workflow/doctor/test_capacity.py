@@ -16,7 +16,7 @@ EXAMINED = (*CAPACITY, *ARTEFACTS)
 pytestmark = pytest.mark.server
 
 
-def named(diagnosis, name):
+def name_of(diagnosis, name):
     return [check for check in diagnosis.checks if check.name == name]
 
 
@@ -26,15 +26,15 @@ def test_type_not_offered_in_zone_fails_naming_zones(ready_account, examined, pr
             {"InstanceType": "p5.48xlarge", "LocationType": "availability-zone-id", "Location": "use2-az3"}
         ]
     }
-    (check,) = named(examined(probe_plan()), "type offered")
+    (check,) = name_of(examined(probe_plan()), "type offered")
     assert (check.result, check.fix) == (Outcome.FAILED, "target.az_id: one of use2-az3")
     ready_account.canned["ec2.DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": []}
-    assert "does not offer this type" in named(examined(probe_plan()), "type offered")[0].got
+    assert "does not offer this type" in name_of(examined(probe_plan()), "type offered")[0].got
 
 
 def test_fitting_reservation_passes(ready_account, examined, probe_plan):
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
-    (check,) = named(examined(probe_plan(BLOCK)), "reservation")
+    (check,) = name_of(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.OK
     assert check.got.startswith("active, 2 of 2 x p5.48xlarge in use2-az1")
 
@@ -42,7 +42,7 @@ def test_fitting_reservation_passes(ready_account, examined, probe_plan):
 def test_future_capacity_block_gets_cost_until_start(ready_account, examined, probe_plan):
     later = {"State": "scheduled", "AvailableInstanceCount": 0, "StartDate": NOW + timedelta(days=2)}
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **later}]}
-    (check,) = named(examined(probe_plan(BLOCK)), "begin")
+    (check,) = name_of(examined(probe_plan(BLOCK)), "begin")
     assert check.result is Outcome.ADVICE
     assert "in 2.0 days: a cluster deployed now costs $6.00 a day until then, $12.00 in all" in check.got
 
@@ -60,7 +60,7 @@ def test_future_capacity_block_gets_cost_until_start(ready_account, examined, pr
 )
 def test_unfit_reservation_fails_with_reason(ready_account, examined, probe_plan, changed, words):
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **changed}]}
-    (check,) = named(examined(probe_plan(BLOCK)), "reservation")
+    (check,) = name_of(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.FAILED
     assert words in check.got
 
@@ -69,7 +69,7 @@ def test_missing_reservation_fails_with_aws_message(ready_account, examined, pro
     ready_account.canned["ec2.DescribeCapacityReservations"] = Refused(
         "InvalidCapacityReservationId.NotFound", "The capacity reservation does not exist"
     )
-    (check,) = named(examined(probe_plan(BLOCK)), "reservation")
+    (check,) = name_of(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.FAILED
     assert "no such reservation" in check.got
 
@@ -78,12 +78,12 @@ def test_missing_machine_image_fails_and_available_image_passes(ready_account, e
     text = BLOCK.replace("az_id: use2-az1", "az_id: use2-az1, ami: ami-0123456789abcdef0")
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
     ready_account.canned["ec2.DescribeImages"] = Refused("InvalidAMIID.NotFound", "The image id does not exist")
-    (check,) = named(examined(probe_plan(text)), "machine image")
+    (check,) = name_of(examined(probe_plan(text)), "machine image")
     assert (check.result, check.got) == (Outcome.FAILED, "no AMI that this account can read")
     ready_account.canned["ec2.DescribeImages"] = {
         "Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]
     }
-    assert named(examined(probe_plan(text)), "machine image")[0].result is Outcome.OK
+    assert name_of(examined(probe_plan(text)), "machine image")[0].result is Outcome.OK
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_container_image_is_looked_up_only_in_ecr(examined, probe_plan, image, r
         "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         f"purchase: {{option: spot}}\nrun: {{image: '{image}'}}\n"
     )
-    assert named(examined(probe_plan(text)), "container image")[0].result is result
+    assert name_of(examined(probe_plan(text)), "container image")[0].result is result
 
 
 def test_data_check_reports_missing_bucket_objects_or_success(ready_account, examined, probe_plan):
@@ -109,23 +109,23 @@ def test_data_check_reports_missing_bucket_objects_or_success(ready_account, exa
         "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         "purchase: {option: spot}\n"
     )
-    assert named(examined(probe_plan(text)), "data")[0].got == "no such bucket"
+    assert name_of(examined(probe_plan(text)), "data")[0].got == "no such bucket"
     s3 = client(ready_account, "s3")
     s3.create_bucket(Bucket="corpus-of-team", CreateBucketConfiguration={"LocationConstraint": REGION})
-    assert named(examined(probe_plan(text)), "data")[0].got == "no objects there"
+    assert name_of(examined(probe_plan(text)), "data")[0].got == "no objects there"
     s3.put_object(Bucket="corpus-of-team", Key="a/part-1", Body=b"x")
-    assert named(examined(probe_plan(text)), "data")[0].result is Outcome.OK
+    assert name_of(examined(probe_plan(text)), "data")[0].result is Outcome.OK
 
 
 def test_foreign_stack_with_planned_name_fails(ready_account, examined, probe_plan):
     stacks = client(ready_account, "cloudformation")
     body = '{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     stacks.create_stack(StackName="slipway-probe-training", TemplateBody=body)
-    results = {check.asked: check.result for check in named(examined(probe_plan()), "stack name")}
+    results = {check.asked: check.result for check in name_of(examined(probe_plan()), "stack name")}
     assert results["stack slipway-probe-training is free or Slipway's"] is Outcome.FAILED
     assert results["stack slipway-probe-network is free or Slipway's"] is Outcome.OK
     stacks.delete_stack(StackName="slipway-probe-training")
     stacks.create_stack(
         StackName="slipway-probe-training", TemplateBody=body, Tags=[{"Key": "slipway:cluster", "Value": "probe"}]
     )
-    assert {check.result for check in named(examined(probe_plan()), "stack name")} == {Outcome.OK}
+    assert {check.result for check in name_of(examined(probe_plan()), "stack name")} == {Outcome.OK}

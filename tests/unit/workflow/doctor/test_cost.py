@@ -71,7 +71,7 @@ def running_cluster(standing):
     return standing
 
 
-def started(account, role, type_, count):
+def start(account, role, type_, count):
     """Instances of the cluster, tagged as ParallelCluster tags them."""
     tags = {"parallelcluster:cluster-name": "slipway-probe", "parallelcluster:node-type": role}
     client(account, "ec2").run_instances(
@@ -114,8 +114,8 @@ def test_node_cost_follows_quote_and_ends_at_time_to_live(running_cluster, surve
 
 def test_nodes_counted_in_ec2_before_first_guard_report(standing, surveyed):
     assert of(surveyed(), "training").usd_per_hour == ADDRESS_USD
-    started(standing, "HeadNode", "m6i.xlarge", 1)
-    started(standing, "Compute", "p5.48xlarge", 3)
+    start(standing, "HeadNode", "m6i.xlarge", 1)
+    start(standing, "Compute", "p5.48xlarge", 3)
     stack_cost = of(surveyed(), "training")
     assert stack_cost.usd_per_hour == 3 * Decimal("20.5") + ADDRESS_USD
     assert stack_cost.usd_so_far is None

@@ -45,7 +45,7 @@ def group(ec2_client, vpc):
 
 
 @pytest.fixture
-def looked(examined, probe_plan, vpc):
+def look_up(examined, probe_plan, vpc):
     """The check of a plan's one group."""
 
     def check_group(name, kind="hyperpod-slurm", instance_type="p5.48xlarge"):
@@ -61,14 +61,14 @@ def looked(examined, probe_plan, vpc):
     return check_group
 
 
-def test_security_group_with_both_member_rules_passes(group, looked):
-    assert looked(group("ingress", "egress")).result is Outcome.OK
+def test_security_group_with_both_member_rules_passes(group, look_up):
+    assert look_up(group("ingress", "egress")).result is Outcome.OK
 
 
 @pytest.mark.parametrize("there,lacking", [("ingress", "egress"), ("egress", "ingress")])
-def test_hyperpod_group_without_rule_fails_with_command(group, looked, there, lacking):
+def test_hyperpod_group_without_rule_fails_with_command(group, look_up, there, lacking):
     name = group(there)
-    check = looked(name)
+    check = look_up(name)
     assert check.result is Outcome.FAILED
     assert check.fix == by_administrator(
         f"aws ec2 authorize-security-group-{lacking} --region {REGION} --group-id {name} "
@@ -76,31 +76,31 @@ def test_hyperpod_group_without_rule_fails_with_command(group, looked, there, la
     )
 
 
-def test_suggested_commands_create_missing_rules(ec2_client, group, looked):
+def test_suggested_commands_create_missing_rules(ec2_client, group, look_up):
     """Its words, as the AWS CLI reads them, are the call that `group` makes."""
     name = group()
-    assert looked(name).fix.count("authorize-security-group-") == 2
+    assert look_up(name).fix.count("authorize-security-group-") == 2
     rule = {"GroupId": name, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": name}]}]}
     ec2_client.authorize_security_group_ingress(**rule)
     ec2_client.authorize_security_group_egress(**rule)
-    assert looked(name).result is Outcome.OK
+    assert look_up(name).result is Outcome.OK
 
 
-def test_group_without_member_rules_passes_on_parallelcluster(group, looked):
-    assert looked(group(), kind="parallelcluster").result is Outcome.OK
+def test_group_without_member_rules_passes_on_parallelcluster(group, look_up):
+    assert look_up(group(), kind="parallelcluster").result is Outcome.OK
 
 
-def test_group_of_other_vpc_or_missing_group_fails(ec2_client, group, looked):
+def test_group_of_other_vpc_or_missing_group_fails(ec2_client, group, look_up):
     other = ec2_client.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
-    check = looked(group("ingress", "egress", where=other))
+    check = look_up(group("ingress", "egress", where=other))
     assert (check.result, check.got) == (Outcome.FAILED, f"it belongs to {other}")
-    missing = looked("sg-0fedcba9876543210")
+    missing = look_up("sg-0fedcba9876543210")
     assert (missing.result, missing.got) == (Outcome.FAILED, "no such group in the region")
 
 
-def test_group_without_describe_right_is_unknown(ready_account, looked):
+def test_group_without_describe_right_is_unknown(ready_account, look_up):
     ready_account.canned["ec2.DescribeSecurityGroups"] = EC2_DENIED
-    assert looked("sg-0fedcba9876543210").result is Outcome.UNKNOWN
+    assert look_up("sg-0fedcba9876543210").result is Outcome.UNKNOWN
 
 
 # --------------------------------------------------------------------------------------------------------------- roles
@@ -122,7 +122,7 @@ def machines(ready_account):
 
 
 @pytest.fixture
-def roled(examined, probe_plan):
+def with_role(examined, probe_plan):
     """The checks of a plan's one role."""
 
     def role_checks(arn, kind="hyperpod-slurm", key="nodes"):
@@ -136,26 +136,26 @@ def roled(examined, probe_plan):
     return role_checks
 
 
-def test_trusted_role_with_all_rights_passes(machines, roled):
-    there, able = roled(machines("sagemaker.amazonaws.com"))
+def test_trusted_role_with_all_rights_passes(machines, with_role):
+    there, able = with_role(machines("sagemaker.amazonaws.com"))
     assert (there.result, able.result) == (Outcome.OK, Outcome.OK)
     assert "security.roles.nodes" in able.asked
 
 
-def test_role_trusting_other_service_fails_with_statement(machines, roled):
-    there, _ = roled(machines("ec2.amazonaws.com"))
+def test_role_trusting_other_service_fails_with_statement(machines, with_role):
+    there, _ = with_role(machines("ec2.amazonaws.com"))
     assert (there.result, there.got) == (Outcome.FAILED, "its trust policy names ec2.amazonaws.com")
     statement = json.loads(there.fix.partition(": ")[2])
     assert statement["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert statement["Action"] == ["sts:AssumeRole"]
 
 
-def test_pod_role_fix_includes_tag_session(machines, roled):
-    there, _ = roled(machines("ec2.amazonaws.com"), kind="eks", key="pods")
+def test_pod_role_fix_includes_tag_session(machines, with_role):
+    there, _ = with_role(machines("ec2.amazonaws.com"), kind="eks", key="pods")
     assert json.loads(there.fix.partition(": ")[2])["Action"] == ["sts:AssumeRole", "sts:TagSession"]
 
 
-def test_pod_role_is_simulated_on_plan_folder(ready_account, machines, roled):
+def test_pod_role_is_simulated_on_plan_folder(ready_account, machines, with_role):
     requests = []
 
     def allowed(sent):
@@ -163,7 +163,7 @@ def test_pod_role_is_simulated_on_plan_folder(ready_account, machines, roled):
         return {"EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)], "IsTruncated": False}
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = allowed
-    _, able = roled(machines("pods.eks.amazonaws.com"), kind="eks", key="pods")
+    _, able = with_role(machines("pods.eks.amazonaws.com"), kind="eks", key="pods")
     assert able.result is Outcome.OK
     text = json.dumps(requests)
     assert "/jobs/probe/*" not in text, "a simulation is of one object, not of a pattern"
@@ -172,14 +172,14 @@ def test_pod_role_is_simulated_on_plan_folder(ready_account, machines, roled):
     assert "aws:PrincipalTag/kubernetes-service-account" in text
 
 
-def test_missing_role_or_role_of_other_account_fails(roled):
-    (missing,) = roled("arn:aws:iam::123456789012:role/gone")
+def test_missing_role_or_role_of_other_account_fails(with_role):
+    (missing,) = with_role("arn:aws:iam::123456789012:role/gone")
     assert (missing.result, missing.got) == (Outcome.FAILED, "no such role")
-    (other,) = roled("arn:aws:iam::210987654321:role/machines")
+    (other,) = with_role("arn:aws:iam::210987654321:role/machines")
     assert other.got == "it is of account 210987654321, not of 123456789012"
 
 
-def test_missing_role_rights_are_named(ready_account, machines, roled):
+def test_missing_role_rights_are_named(ready_account, machines, with_role):
     def lacks(sent):
         actions = actions_of(sent)
         decided = [
@@ -189,19 +189,19 @@ def test_missing_role_rights_are_named(ready_account, machines, roled):
         return {"EvaluationResults": decided, "IsTruncated": False}
 
     ready_account.canned["iam.SimulatePrincipalPolicy"] = lacks
-    _, able = roled(machines("sagemaker.amazonaws.com"))
+    _, able = with_role(machines("sagemaker.amazonaws.com"))
     assert able.result is Outcome.FAILED
     assert able.got == "denied: s3:PutObject (no policy allows it)"
     assert able.fix.startswith("slipway policies FILE --account 123456789012")
 
 
 @pytest.mark.parametrize("refused", ["iam.SimulatePrincipalPolicy", "iam.GetRole"])
-def test_role_without_simulation_right_is_unknown(ready_account, machines, roled, refused):
+def test_role_without_simulation_right_is_unknown(ready_account, machines, with_role, refused):
     ready_account.canned[refused] = DENIED
-    assert [check.result for check in roled(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
+    assert [check.result for check in with_role(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
 
 
-def test_denial_lacking_context_is_unknown(ready_account, machines, roled):
+def test_denial_lacking_context_is_unknown(ready_account, machines, with_role):
     def depends(sent):
         return {
             "EvaluationResults": [
@@ -212,6 +212,6 @@ def test_denial_lacking_context_is_unknown(ready_account, machines, roled):
 
     arn = machines("sagemaker.amazonaws.com")
     ready_account.canned["iam.SimulatePrincipalPolicy"] = depends
-    _, able = roled(arn)
+    _, able = with_role(arn)
     assert able.result is Outcome.UNKNOWN
     assert "ec2:Subnet" in able.got

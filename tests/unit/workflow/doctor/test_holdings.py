@@ -19,7 +19,7 @@ EKS_BLOCK, PCS_BLOCK = (BLOCK.replace("kind: parallelcluster", f"kind: {kind}") 
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 
 
-def named(diagnosis, fragment):
+def name_of(diagnosis, fragment):
     return next(check for check in diagnosis.checks if fragment in check.name)
 
 
@@ -46,7 +46,7 @@ def running(account, tags, count, *, type_="p5.48xlarge", **more):
     account.canned["ec2.DescribeInstances"] = answer
 
 
-def used(account, service, in_use, **changed):
+def use_quota(account, service, in_use, **changed):
     """The quotas of a service with the use of all of them as CloudWatch was told it."""
     account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
         "Quotas": [{**quota, "UsageMetric": METRIC} for quota in quotas(sent["ServiceCode"], **changed)]
@@ -75,10 +75,10 @@ def test_capacity_block_used_by_own_cluster_counts_as_free(ready_account, examin
     lives = {"InstanceLifecycle": "capacity-block", "CapacityReservationId": HELD["CapacityReservationId"]}
     running(ready_account, tags, 2, **lives)
     assert (
-        named(examined(probe_plan(text)), "reservation").result is Outcome.FAILED
+        name_of(examined(probe_plan(text)), "reservation").result is Outcome.FAILED
     )  # no stack of the plan: not its own
     standing(ready_account, "slipway-block-training")
-    check = named(examined(probe_plan(text)), "reservation")
+    check = name_of(examined(probe_plan(text)), "reservation")
     assert check.result is Outcome.OK, check.got
     assert "0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster" in check.got
 
@@ -98,32 +98,32 @@ def test_capacity_block_used_by_other_instances_is_full(ready_account, examined,
     }
     standing(ready_account, "slipway-block-training")
     running(ready_account, tags, 2, **more)
-    check = named(examined(probe_plan(BLOCK)), "reservation")
+    check = name_of(examined(probe_plan(BLOCK)), "reservation")
     assert (check.result, "0 of its instances are free" in check.got) == (Outcome.FAILED, True)
 
 
 def test_quota_used_by_own_stacks_counts_as_free(ready_account, examined, probe_plan):
-    used(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
+    use_quota(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
     running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 2, InstanceLifecycle="spot")
-    assert named(examined(probe_plan()), "P5 Spot").result is Outcome.FAILED
+    assert name_of(examined(probe_plan()), "P5 Spot").result is Outcome.FAILED
     standing(ready_account, "slipway-probe-network", "slipway-probe-training")
-    check = named(examined(probe_plan()), "P5 Spot")
+    check = name_of(examined(probe_plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.OK, "384, 384 of it used, 384 by this plan's own stacks")
 
 
 def test_quota_used_by_others_or_other_purchase_option_counts(ready_account, examined, probe_plan):
-    used(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
+    use_quota(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
     standing(ready_account, "slipway-probe-training")
     running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 1, InstanceLifecycle="spot")
-    check = named(examined(probe_plan()), "P5 Spot")
+    check = name_of(examined(probe_plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.FAILED, "384, 384 of it used, 192 by this plan's own stacks")
     assert "--desired-value 576 " in check.fix
     running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 2)  # on demand: another quota's
-    assert named(examined(probe_plan()), "P5 Spot").got == "384, 384 of it used"
+    assert name_of(examined(probe_plan()), "P5 Spot").got == "384, 384 of it used"
 
 
 def test_hyperpod_instances_and_network_of_plan_count_as_free(ready_account, examined, probe_plan):
-    used(ready_account, "sagemaker", 5.0, value=5.0)
+    use_quota(ready_account, "sagemaker", 5.0, value=5.0)
     standing(ready_account, "slipway-pod-network", "slipway-pod-training")
     names = ["ml.p5.48xlarge"] * 4 + ["ml.m6i.xlarge"]
     nodes = [
@@ -139,21 +139,21 @@ def test_hyperpod_instances_and_network_of_plan_count_as_free(ready_account, exa
     ready_account.canned["sagemaker.ListClusterNodes"] = {"NextToken": "", "ClusterNodeSummaries": nodes}
     diagnosis = examined(probe_plan(HYPERPOD))
     for name, stack_usage in (("ml.p5.48xlarge for cluster usage", 4), ("Total number of instances", 5)):
-        check = named(diagnosis, name)
+        check = name_of(diagnosis, name)
         assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {stack_usage} by this plan's own stacks")
 
 
 @pytest.mark.parametrize("plan, service", [(EKS_BLOCK, "eks"), (PCS_BLOCK, "pcs")], ids=["eks", "pcs"])
 def test_cluster_quota_used_by_own_stacks_counts_as_free(ready_account, examined, probe_plan, plan, service):
-    used(ready_account, service, 5.0, value=5.0)
-    assert named(examined(probe_plan(plan)), "quota Clusters").result is Outcome.FAILED
+    use_quota(ready_account, service, 5.0, value=5.0)
+    assert name_of(examined(probe_plan(plan)), "quota Clusters").result is Outcome.FAILED
     standing(ready_account, "slipway-block-training")
-    check = named(examined(probe_plan(plan)), "quota Clusters")
+    check = name_of(examined(probe_plan(plan)), "quota Clusters")
     assert (check.result, check.got) == (Outcome.OK, "5, 5 of it used, 1 by this plan's own stacks")
 
 
 def test_vpc_of_plan_counts_as_free(ready_account, examined, probe_plan):
-    used(ready_account, "vpc", 5.0, value=5.0)
-    assert named(examined(probe_plan()), "VPCs per Region").result is Outcome.FAILED
+    use_quota(ready_account, "vpc", 5.0, value=5.0)
+    assert name_of(examined(probe_plan()), "VPCs per Region").result is Outcome.FAILED
     standing(ready_account, "slipway-probe-network")
-    assert named(examined(probe_plan()), "VPCs per Region").result is Outcome.OK
+    assert name_of(examined(probe_plan()), "VPCs per Region").result is Outcome.OK

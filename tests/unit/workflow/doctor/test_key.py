@@ -45,7 +45,7 @@ class Keyed(NamedTuple):
 
 
 @pytest.fixture
-def keyed(ready_account, examined, probe_plan):
+def with_key(ready_account, examined, probe_plan):
     """The checks of a plan with a key, by their name."""
 
     def create_key(statements=(), kind="parallelcluster", **about):
@@ -69,8 +69,8 @@ def text(kind, more=""):
     )
 
 
-def test_key_policy_allowing_all_principals_passes(keyed):
-    _, checks = keyed.new(EVERYTHING)
+def test_key_policy_allowing_all_principals_passes(with_key):
+    _, checks = with_key.new(EVERYTHING)
     assert [check.result for check in checks["key"]] == [Outcome.OK]
     assert [check.result for check in checks["key policy"]] == [Outcome.OK] * 4
 
@@ -79,71 +79,71 @@ def test_key_policy_allowing_all_principals_passes(keyed):
     "missing,result,statement",
     [(0, Outcome.FAILED, "Account"), (1, Outcome.FAILED, "Logs"), (2, Outcome.ADVICE, "Alarms")],
 )
-def test_principal_missing_in_key_policy_named_with_statement(keyed, missing, result, statement):
-    _, checks_by_name = keyed.new([entry for at, entry in enumerate(EVERYTHING) if at != missing])
+def test_principal_missing_in_key_policy_named_with_statement(with_key, missing, result, statement):
+    _, checks_by_name = with_key.new([entry for at, entry in enumerate(EVERYTHING) if at != missing])
     problems = [check for check in checks_by_name["key policy"] if check.result is not Outcome.OK]
     assert {check.result for check in problems} == {result}
     assert all(f"add the statement {statement}" in check.fix for check in problems)
 
 
-def test_deny_statement_in_key_policy_fails(keyed):
+def test_deny_statement_in_key_policy_fails(with_key):
     deny = {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*"}
-    _, checks = keyed.new([*EVERYTHING, deny])
+    _, checks = with_key.new([*EVERYTHING, deny])
     assert all("kms:Decrypt" in check.got for check in some(checks["key policy"]))
 
 
-def test_disabled_deleted_or_signing_key_fails(ready_account, keyed):
-    arn, _ = keyed.new(EVERYTHING)
+def test_disabled_deleted_or_signing_key_fails(ready_account, with_key):
+    arn, _ = with_key.new(EVERYTHING)
     client(ready_account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
-    (check,) = keyed.of(arn)[1]["key"]
+    (check,) = with_key.of(arn)[1]["key"]
     assert check.fix == by_administrator(f"aws kms enable-key --region {REGION} --key-id {arn}")
     client(ready_account, "kms").schedule_key_deletion(KeyId=arn.rpartition("/")[2])
-    assert "cancel-key-deletion" in keyed.of(arn)[1]["key"][0].fix
-    _, checks = keyed.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
+    assert "cancel-key-deletion" in with_key.of(arn)[1]["key"][0].fix
+    _, checks = with_key.new(EVERYTHING, KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")
     assert (checks["key"][0].result, "RSA_2048" in checks["key"][0].got) == (Outcome.FAILED, True)
     absent = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-4000-8000-a4b5c6d7e8f9"
-    assert "no such key" in keyed.of(absent)[1]["key"][0].got
+    assert "no such key" in with_key.of(absent)[1]["key"][0].got
 
 
-def test_unreadable_key_policy_is_unknown(ready_account, keyed):
-    arn, _ = keyed.new(EVERYTHING)
+def test_unreadable_key_policy_is_unknown(ready_account, with_key):
+    arn, _ = with_key.new(EVERYTHING)
     ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
     ready_account.canned["kms.GetKeyPolicy"] = EC2_DENIED
-    checks = keyed.of(arn)[1]
+    checks = with_key.of(arn)[1]
     assert [checks[name][0].result for name in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
 
 
 @pytest.mark.parametrize("kind, role", [("eks", SCALING), ("pcs", PCS)])
-def test_node_group_key_policy_requires_service_principal(keyed, kind, role):
+def test_node_group_key_policy_requires_service_principal(with_key, kind, role):
     nodes = json.loads(json.dumps(NODES).replace(SCALING, role))
     other = json.loads(json.dumps(NODES).replace(SCALING, PCS if role == SCALING else SCALING))
-    _, checks = keyed.new([*EVERYTHING, *other], kind=kind)
+    _, checks = with_key.new([*EVERYTHING, *other], kind=kind)
     failed = [check for check in checks["key policy"] if check.result is Outcome.FAILED]
     assert [check.fix.split(" (")[0] for check in failed] == [
         "add the statement Volumes",
         "add the statement VolumeGrants",
     ]
-    _, checks = keyed.new([*EVERYTHING, *nodes], kind=kind)
+    _, checks = with_key.new([*EVERYTHING, *nodes], kind=kind)
     assert {check.result for check in checks["key policy"]} == {Outcome.OK}
     assert not checks["volume key"]
 
 
-def test_cluster_without_volume_key_uses_account_default(ready_account, keyed):
-    arn, checks = keyed.new(EVERYTHING)
+def test_cluster_without_volume_key_uses_account_default(ready_account, with_key):
+    arn, checks = with_key.new(EVERYTHING)
     (check,) = checks["volume key"]
     assert check.result is Outcome.ADVICE
     assert f"modify-ebs-default-kms-key-id --region {REGION} --kms-key-id {arn}" in check.fix
     ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
-    (check,) = keyed.of(arn)[1]["volume key"]
+    (check,) = with_key.of(arn)[1]["volume key"]
     assert check.result is Outcome.OK
     other = arn[:-1] + ("0" if arn[-1] != "0" else "1")
     ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": other}
-    (check,) = keyed.of(arn)[1]["volume key"]
+    (check,) = with_key.of(arn)[1]["volume key"]
     assert (check.result, "nodes would not start" in check.got) == (Outcome.FAILED, True)
 
 
-def test_default_volume_key_must_allow_auto_scaling(ready_account, examined, probe_plan, keyed):
-    arn, _ = keyed.new(EVERYTHING)
+def test_default_volume_key_must_allow_auto_scaling(ready_account, examined, probe_plan, with_key):
+    arn, _ = with_key.new(EVERYTHING)
     ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
     (check,) = [check for check in examined(probe_plan(text("eks"))).checks if check.name == "volume key"]
     assert (check.result, "AWSServiceRoleForAutoScaling" in check.got) == (Outcome.FAILED, True)

@@ -158,7 +158,7 @@ FOCUS = {
 }
 
 
-def written(path, *changes, columns=FOCUS):
+def write(path, *changes, columns=FOCUS):
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
@@ -178,17 +178,17 @@ def written(path, *changes, columns=FOCUS):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.zip"])
 def test_packed_export_files_are_read(tmp_path, name):
-    (row,) = rows_of(written(tmp_path / name))
+    (row,) = rows_of(write(tmp_path / name))
     assert (row.service, row.usage_type) == ("AmazonEC2", "USE2-BoxUsage:p5.48xlarge")
     assert (row.usd, row.spread_usd, row.quantity, row.closed) == (Decimal("12.5"), 10, 2, False)
 
 
 def test_newest_version_of_each_billing_period_counts(tmp_path):
     data = tmp_path / "out" / "data"
-    old = written(data / "BILLING_PERIOD=2026-10" / "a-00001.csv.gz", {"BilledCost": "1"})
-    first = written(data / "BILLING_PERIOD=2026-11" / "20261111T000000Z-aa" / "a-00001.csv.gz", {"BilledCost": "2"})
+    old = write(data / "BILLING_PERIOD=2026-10" / "a-00001.csv.gz", {"BilledCost": "1"})
+    first = write(data / "BILLING_PERIOD=2026-11" / "20261111T000000Z-aa" / "a-00001.csv.gz", {"BilledCost": "2"})
     folder = data / "BILLING_PERIOD=2026-11" / "20261112T000000Z-bb"
-    second = [written(folder / f"a-0000{part}.csv.gz", {"BilledCost": "4"}) for part in (1, 2)]
+    second = [write(folder / f"a-0000{part}.csv.gz", {"BilledCost": "4"}) for part in (1, 2)]
     for number, path in enumerate((old, first, *second)):
         moment = time.time() - 1000 + number
         os.utime(path, (moment, moment))
@@ -206,7 +206,7 @@ def test_newest_version_of_each_billing_period_counts(tmp_path):
     ],
 )
 def test_tag_matches_whole_key_and_value(tmp_path, tags, expected):
-    assert len(rows_of(written(tmp_path / "a.csv", {"Tags": tags}))) == expected
+    assert len(rows_of(write(tmp_path / "a.csv", {"Tags": tags}))) == expected
 
 
 def test_reservation_fee_counts_untagged_at_any_time(tmp_path):
@@ -217,9 +217,7 @@ def test_reservation_fee_counts_untagged_at_any_time(tmp_path):
         "Tags": "",
     }
     others = [{"CapacityReservationId": "cr-2"}, {"CapacityReservationId": "cr-1", "ChargeCategory": "Usage"}]
-    path = written(
-        tmp_path / "a.csv", *({**fee, **columns} for columns in ({"CapacityReservationId": "cr-1"}, *others))
-    )
+    path = write(tmp_path / "a.csv", *({**fee, **columns} for columns in ({"CapacityReservationId": "cr-1"}, *others)))
     november = Period(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
     assert [row.kind for row in rows_of(path, period=november, resources=("cr-1",))] == [ChargeKind.FEE]
 
@@ -238,7 +236,7 @@ def test_reservation_fee_counts_untagged_at_any_time(tmp_path):
 )
 def test_invalid_cell_is_named_with_line(tmp_path, change, message):
     with pytest.raises(UnreadableInputError) as refusal:
-        rows_of(written(tmp_path / "a.csv", change))
+        rows_of(write(tmp_path / "a.csv", change))
     assert message in refusal.value.message
 
 
@@ -261,13 +259,13 @@ def test_file_without_export_refused_with_reason(tmp_path, monkeypatch):
     assert "cannot read a.csv.gz" in refusal(lambda path: (path / "a.csv.gz").write_bytes(b"no gzip"))
 
     def cut(path):
-        whole = written(path / "a.csv.gz", *[{"ResourceId": str(number)} for number in range(5000)]).read_bytes()
+        whole = write(path / "a.csv.gz", *[{"ResourceId": str(number)} for number in range(5000)]).read_bytes()
         (path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
 
     assert "cannot read a.csv.gz" in refusal(cut)
 
     def short(path):
-        text = written(path / "a.csv").read_text(encoding="utf-8")
+        text = write(path / "a.csv").read_text(encoding="utf-8")
         (path / "a.csv").write_text(text.rstrip("\n").rpartition(",")[0], encoding="utf-8")
 
     assert "the file is cut short" in refusal(short)

@@ -24,7 +24,7 @@ def measured_run_of(tmp_path, monkeypatch):
     return functools.partial(written_run, tmp_path)
 
 
-def measured(**changes) -> Measurement:
+def measure(**changes) -> Measurement:
     return measurement(**{"global_batch_tokens": 1e6, "step_s": 10.0, "restore_s": 2.0, "revision": "abc"} | changes)
 
 
@@ -223,7 +223,7 @@ class TestKept:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
-        for job_measurement in (measured(), measured(run="b/1", tokens_per_s=slow)):
+        for job_measurement in (measure(), measure(run="b/1", tokens_per_s=slow)):
             add_measurement(tmp_path / MEASUREMENTS, job_measurement)
         codes = [finding["code"] for finding in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
         assert "measurements-contradict" in codes
@@ -240,7 +240,7 @@ class TestKept:
         before, assumed = quoted()
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
         for run_of in ("a/1", "a/2"):
-            timed = measured(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
+            timed = measure(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
             add_measurement(tmp_path / MEASUREMENTS, timed)
         after, assumptions = quoted()
         starts = "start-up of the nodes, billed before the first step"
@@ -263,7 +263,7 @@ class TestKept:
         plan_document = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
         (tmp_path / "plan.json").write_text(json.dumps(plan_document))
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
-        add_measurement(tmp_path / MEASUREMENTS, measured(**met))
+        add_measurement(tmp_path / MEASUREMENTS, measure(**met))
         assumptions = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
         sources = {assumption["name"]: assumption["source"] for assumption in assumptions}
         assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
@@ -272,8 +272,8 @@ class TestKept:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "purchase": {"option": "spot"}}))
         met = {"purchase_option": "spot", "region": "us-east-2"}
-        add_measurement(tmp_path / MEASUREMENTS, measured(run="calm/1", running_h=500.0, interruptions=0, **met))
-        add_measurement(tmp_path / MEASUREMENTS, measured(run="storm/1", running_h=20.0, interruptions=30, **met))
+        add_measurement(tmp_path / MEASUREMENTS, measure(run="calm/1", running_h=500.0, interruptions=0, **met))
+        add_measurement(tmp_path / MEASUREMENTS, measure(run="storm/1", running_h=20.0, interruptions=30, **met))
         findings = json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]
         (message,) = [finding["message"] for finding in findings if finding["code"] == "measurements-contradict"]
         assert message.startswith("own runs contradict each other on interruptions")
@@ -323,7 +323,7 @@ class TestSamples:
         assert parse_measurement(measurement_document(found)) == found
 
     def test_spike_page_names_samples_throughput_key_per_node(self):
-        found = measured(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0), nodes=2)
+        found = measure(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0), nodes=2)
         text = "\n".join(
             page(SpikeResult(name="x", measured=(Spiked(measurement=found, estimated=None),), unmeasured=()), 100)
         )
@@ -332,7 +332,7 @@ class TestSamples:
 
     @pytest.mark.parametrize("rates", [(None, None), (Range(low=1, mid=1, high=1), Range(low=1, mid=1, high=1))])
     def test_measurement_requires_exactly_one_rate(self, rates):
-        document = measurement_document(measured(tokens_per_s=rates[0], samples_per_s=rates[1]))
+        document = measurement_document(measure(tokens_per_s=rates[0], samples_per_s=rates[1]))
         with pytest.raises(ValueError, match="either tokens_per_s or samples_per_s"):
             parse_measurement(document)
 
@@ -341,6 +341,6 @@ class TestSamples:
         from launcher.planning.posterior import posterior
         from tests.measured_runs import job_shape
 
-        found = measured(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0))
+        found = measure(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0))
         facts = replace(load_training(), measured=(found,))
         assert posterior(job_shape("H100", chips=16), facts, 0.3) is None

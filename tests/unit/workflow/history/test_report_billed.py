@@ -28,7 +28,7 @@ def columns(request, monkeypatch):
     return request.param
 
 
-def billed(slipway, *arguments, code=0):
+def billed_rows(slipway, *arguments, code=0):
     ended = slipway("report", "billed", "--billed", "--json", *arguments)
     assert ended.code == code, ended.err
     return json.loads(ended.out)
@@ -40,7 +40,7 @@ def test_cost_explorer_request_has_cluster_tag_and_run_days(exported_account, bi
         [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-Odd", cost("2")))],
         [day("2026-11-10", ("Credit", "NoUsageType", cost("-100")), ("Tax", "NoUsageType", cost("90")))],
     )
-    bill = billed(slipway)["billed"]
+    bill = billed_rows(slipway)["billed"]
     (_, first), (_, second) = exported_account.requests
     assert first["TimePeriod"] == {"Start": "2026-11-10", "End": "2026-11-25"}
     tagged = {"Tags": {"Key": "slipway:cluster", "Values": ["billed"], "MatchOptions": ["EQUALS"]}}
@@ -62,7 +62,7 @@ def test_ledger_shows_billed_amount_after_report(exported_account, billed_run, s
     billed_run()
     assert json.loads(slipway("ledger", "--json").out)["runs"][0]["billed_usd"] is None
     exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("1100")))])
-    billed(slipway)
+    billed_rows(slipway)
     (run,) = json.loads(slipway("ledger", "--json").out)["runs"]
     assert (run["billed_usd"], run["usd"]) == ("1100", "1100")
 
@@ -70,19 +70,19 @@ def test_ledger_shows_billed_amount_after_report(exported_account, billed_run, s
 def test_unbilled_run_is_reported_as_missing(exported_account, billed_run, slipway, monkeypatch):
     billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10")])
-    bill = billed(slipway)["billed"]
+    bill = billed_rows(slipway)["billed"]
     assert bill["billed_usd"] is None
     assert "13 days after the run" in bill["missing"]
     assert "--billing" in bill["missing"]
     monkeypatch.setattr(options, "now", lambda: MADE + timedelta(hours=14))
-    assert "nothing has arrived yet" in billed(slipway)["billed"]["missing"]
+    assert "nothing has arrived yet" in billed_rows(slipway)["billed"]["missing"]
     assert "Nothing is billed yet under slipway:cluster=billed" in slipway("report", "billed", "--billed").out
 
 
 def test_export_rows_ending_before_run_are_reported_by_hour(billed_run, slipway, tmp_path):
     billed_run()
     export(tmp_path / "e.csv", [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")])
-    bill = billed(slipway, "--export", "e.csv")["billed"]
+    bill = billed_rows(slipway, "--export", "e.csv")["billed"]
     assert bill["billed_usd"] == "100"
     assert bill["missing"].startswith("what was used from 2026-11-10 07:00 to 12:00 UTC has not arrived")
 
@@ -91,13 +91,13 @@ def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
     billed_run()
     rows = [(f"2026-11-10T{at:02}:00:00Z", f"2026-11-10T{at + 1:02}:00:00Z", "billed", "1") for at in range(23)]
     export(tmp_path / "e.csv", [*rows, ("2026-11-10T01:00:00Z", "2026-11-10T02:00:00Z", "another", "1000")])
-    assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "23"
+    assert billed_rows(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "23"
     (tmp_path / ".slipway" / "runs" / "notes" / "of mine").mkdir(parents=True)
     folder = billed_run(started_at=MADE + timedelta(hours=13, minutes=20))
-    assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "10"
+    assert billed_rows(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "10"
     (folder.path.parent / "latest").unlink()
     (folder.path.parent / "latest").symlink_to(f"{MADE:%Y%m%dT%H%M%SZ}")
-    assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "13"
+    assert billed_rows(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "13"
 
 
 def test_upfront_spread_spreads_fees(exported_account, billed_run, slipway):
@@ -105,8 +105,8 @@ def test_upfront_spread_spreads_fees(exported_account, billed_run, slipway):
     exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [day("2026-11-10", (EC2, P5, cost("0", "640", quantity="20")))]
     )
-    assert billed(slipway)["billed"]["billed_usd"] == "0"
-    assert billed(slipway, "--upfront", "spread")["billed"]["billed_usd"] == "640"
+    assert billed_rows(slipway)["billed"]["billed_usd"] == "0"
+    assert billed_rows(slipway, "--upfront", "spread")["billed"]["billed_usd"] == "640"
 
 
 @pytest.mark.parametrize("columns", [80, 120], indirect=True)
@@ -186,7 +186,7 @@ def test_capacity_block_fee_is_on_node_line(billed_run, slipway, tmp_path):
         [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "3")],
         fee=("2026-10-20T00:00:00Z", "2026-10-20T01:00:00Z", "900"),
     )
-    bill = billed(slipway, "--export", "e.csv")["billed"]
+    bill = billed_rows(slipway, "--export", "e.csv")["billed"]
     assert bill["lines"][0]["names"][0] == "2 x p5.48xlarge capacity-block"
     assert bill["lines"][0]["billed"]["usd"] == "900"
     assert any("not confirmed" in note for note in bill["notes"])
@@ -214,7 +214,7 @@ def test_html_report_shows_billed_lines_of_json(exported_account, billed_run, sl
     )
     assert slipway("report", "billed", "--billed", "--html", "page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    bill = billed(slipway)["billed"]
+    bill = billed_rows(slipway)["billed"]
     drawn = [Decimal(amount) for amount in re.findall(r'<rect [^>]*data-usd="([-0-9.]+)"', page)]
     largest = [Decimal(bill["lines"][0][side]["usd"]) for side in ("quoted", "billed")]
     assert drawn[:2] == largest

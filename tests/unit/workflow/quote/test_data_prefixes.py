@@ -33,7 +33,7 @@ class Denying(QuietHandler):
         self.reply(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>", "application/xml")
 
 
-def checked(environment, *uris):
+def check(environment, *uris):
     """What is said about the data of a plan."""
     data = ", ".join(f"{{uri: {uri}, path: /data/{number}}}" for number, uri in enumerate(uris))
     request, said = plan_file.loads(PLAN.replace("DATA", data)), []
@@ -42,7 +42,7 @@ def checked(environment, *uris):
 
 
 def test_existing_data_prefix_is_accepted(account, bucket):
-    assert checked(account.environment, "s3://corpus/tokens", "s3://corpus") == []
+    assert check(account.environment, "s3://corpus/tokens", "s3://corpus") == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_existing_data_prefix_is_accepted(account, bucket):
 )
 def test_empty_data_prefix_refused_with_commands(account, bucket, uri):
     with pytest.raises(ImpossibleError) as refused:
-        checked(account.environment, "s3://corpus/tokens", uri)
+        check(account.environment, "s3://corpus/tokens", uri)
     (finding,) = refused.value.findings
     assert (finding.path, finding.message) == ("run.data[1].uri", f"{uri} holds no object")
     assert f"aws s3 sync FOLDER {uri.rstrip('/')}/" in finding.hint
@@ -65,12 +65,12 @@ def test_empty_data_prefix_refused_with_commands(account, bucket, uri):
 
 def test_missing_bucket_refused(account):
     with pytest.raises(ImpossibleError) as refused:
-        checked(account.environment, "s3://no-such-corpus/x")
+        check(account.environment, "s3://no-such-corpus/x")
     assert "there is no such bucket" in refused.value.findings[0].message
 
 
 def test_data_without_list_right_is_noted_and_accepted(account):
     with listening(Denying) as url:
-        (said,) = checked({**account.environment, "AWS_ENDPOINT_URL": url}, "s3://corpus/tokens")
+        (said,) = check({**account.environment, "AWS_ENDPOINT_URL": url}, "s3://corpus/tokens")
     assert said.startswith("run.data[0].uri: s3://corpus/tokens is not checked: ")
     assert "AccessDenied" in said

@@ -45,7 +45,7 @@ def repository(tmp_path, monkeypatch):
     return tmp_path
 
 
-def changed(old, new=None, folder=None, **old_prices):
+def with_change(old, new=None, folder=None, **old_prices):
     options = PriceOptions()
     return diff(
         old, new, NOW, options, old_options=PriceOptions(**old_prices), folder=folder or Path.cwd(), environment={}
@@ -60,7 +60,7 @@ def edit(path, old, new):
 
 def test_schema_of_plan_files_is_no_plan(repository):
     (repository / "slipway-plan.schema.json").write_text(json.dumps(json_schema(), indent=2), encoding="utf-8")
-    assert changed("main").looked_at == 2
+    assert with_change("main").looked_at == 2
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_schema_of_plan_files_is_no_plan(repository):
 def test_invalid_comparison_sides_refused(repository, old, new, message):
     (repository.parent / "outside.yaml").write_text(TRAIN, encoding="utf-8")
     with pytest.raises(UnreadableInputError, match=message):
-        changed(old, new)
+        with_change(old, new)
 
 
 def test_revision_compared_with_folder_names_changes(repository):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
-    changes = changed("main")
+    changes = with_change("main")
     (plan,) = changes.plans
     assert (changes.looked_at, plan.file, plan.unit) == (2, "jobs/job.yaml", "run")
     assert plan.new_usd > plan.old_usd * Decimal("1.8")
@@ -95,13 +95,13 @@ def test_revision_compared_with_folder_names_changes(repository):
 
 def test_changed_choice_and_changed_price_are_distinguished(repository):
     edit(repository / "jobs" / "job.yaml", "p5.48xlarge", "p5en.48xlarge")
-    (plan,) = changed("main").plans
+    (plan,) = with_change("main").plans
     assert any(
         reason.startswith("choice: 1 × p5en.48xlarge, on demand in us-east-1, before 1 × p5.48") for reason in plan.why
     )
     edit(repository / "jobs" / "job.yaml", "p5en.48xlarge", "p5.48xlarge")
     edit(repository / "jobs" / "job.yaml", "on-demand}", 'on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}')
-    (plan,) = changed("main").plans
+    (plan,) = with_change("main").plans
     assert "price: $50.00 an hour, before $55.04" in plan.why
     assert plan.lines[0].change is LineChange.PRICE
 
@@ -120,9 +120,9 @@ def test_changed_base_changes_plans_that_extend_it_and_is_no_plan(repository, mo
     (repository / "jobs" / "job.yaml").write_text("extends: ../base.yaml\nname: job\n", encoding="utf-8")
     commit(repository)
     monkeypatch.chdir(repository / below)
-    assert changed("HEAD").plans == ()
+    assert with_change("HEAD").plans == ()
     edit(repository / "base.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
-    (plan,) = changed("HEAD").plans
+    (plan,) = with_change("HEAD").plans
     assert plan.name == "job"
     assert plan.new_usd > plan.old_usd
     assert "workload.train.tokens_b: 4, before 2" in plan.why
@@ -133,7 +133,7 @@ def test_file_at_revision_has_the_base_of_that_revision(repository):
     (repository / "jobs" / "job.yaml").write_text("extends: ../base.yaml\nname: job\n", encoding="utf-8")
     commit(repository)
     edit(repository / "base.yaml", "us-east-1", "us-west-2")
-    (plan,) = changed("HEAD", "jobs/job.yaml").plans
+    (plan,) = with_change("HEAD", "jobs/job.yaml").plans
     assert "target.region: us-west-2, before us-east-1" in plan.why
 
 
@@ -144,40 +144,40 @@ def test_changed_project_file_changes_the_plans_below_it(repository, file):
     (repository / file).write_text(text, encoding="utf-8")
     commit(repository)
     edit(repository / file, "10", "20")
-    assert {plan.file for plan in changed("HEAD").plans} == {"chat.yaml", "jobs/job.yaml"}
-    assert all(plan.new_usd < plan.old_usd for plan in changed("HEAD").plans)
+    assert {plan.file for plan in with_change("HEAD").plans} == {"chat.yaml", "jobs/job.yaml"}
+    assert all(plan.new_usd < plan.old_usd for plan in with_change("HEAD").plans)
 
 
 def test_price_changes_appear_with_earlier_date(repository):
-    assert changed("main").plans == ()
-    changes = changed("main", prices_as_of=date(2025, 1, 1))
+    assert with_change("main").plans == ()
+    changes = with_change("main", prices_as_of=date(2025, 1, 1))
     assert all(not any("before" in why and why.startswith("workload") for why in plan.why) for plan in changes.plans)
     assert {plan.file for plan in changes.plans} == {"chat.yaml", "jobs/job.yaml"}
 
 
 def test_added_and_removed_plans_are_listed(repository):
     (repository / "chat.yaml").rename(repository / "talk.yaml")
-    plans = {plan.file: plan for plan in changed("main").plans}
+    plans = {plan.file: plan for plan in with_change("main").plans}
     assert plans["chat.yaml"].why == ("the plan was removed",)
     assert plans["talk.yaml"].why == ("the plan was added",)
     assert plans["chat.yaml"].old_usd == plans["talk.yaml"].new_usd
-    assert changed("main").usd_change == 0
+    assert with_change("main").usd_change == 0
 
 
 def test_files_folders_and_file_at_revision_are_compared(repository):
     other = repository / "other"
     other.mkdir()
     (other / "job.yaml").write_text(TRAIN.replace("nodes: 1", "nodes: 2"), encoding="utf-8")
-    by_file = changed("jobs/job.yaml", "other/job.yaml")
-    by_folder = changed("jobs", "other")
+    by_file = with_change("jobs/job.yaml", "other/job.yaml")
+    by_folder = with_change("jobs", "other")
     assert by_file.usd_change == by_folder.usd_change != 0
     edit(repository / "jobs" / "job.yaml", "nodes: 1", "nodes: 2")
-    assert changed("main", "jobs/job.yaml").usd_change == by_file.usd_change
+    assert with_change("main", "jobs/job.yaml").usd_change == by_file.usd_change
 
 
 def test_plan_becoming_infeasible_exceeds_every_policy(repository):
     edit(repository / "jobs" / "job.yaml", "llama-3.1-8b", "llama-3.1-405b")
-    changes = changed("main")
+    changes = with_change("main")
     assert changes.plans[0].new_usd is None
     assert changes.usd_change == 0
     for policy in (DiffPolicy(), DiffPolicy(max_increase_usd=Decimal(10_000))):
@@ -189,7 +189,7 @@ def test_plan_becoming_infeasible_exceeds_every_policy(repository):
 def test_plan_that_never_had_a_total_exceeds_limits_alone(repository):
     (repository / "jobs" / "job.yaml").rename(repository / "jobs" / "first.yaml")
     edit(repository / "jobs" / "first.yaml", "llama-3.1-8b", "llama-3.1-405b")
-    changes = changed("main")
+    changes = with_change("main")
     assert DiffPolicy().refusal(changes) is None
     assert "jobs/first.yaml has no total: " in DiffPolicy(max_increase_usd=Decimal(10_000)).refusal(changes)
 
@@ -197,25 +197,25 @@ def test_plan_that_never_had_a_total_exceeds_limits_alone(repository):
 @pytest.mark.parametrize("old", ["nowhere", "--output=x", ""])
 def test_invalid_old_side_refused(repository, old):
     with pytest.raises(UnreadableInputError, match="or a git revision"):
-        changed(old)
+        with_change(old)
 
 
 def test_unreadable_file_is_error_after_and_ignored_before(repository):
     edit(repository / "jobs" / "job.yaml", "workload:", "worklaod:")
     with pytest.raises(UnreadableInputError, match=r"jobs/job\.yaml"):
-        changed("main")
+        with_change("main")
     subprocess.run(
         ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "broken"], cwd=repository, check=True
     )
     (repository / "jobs" / "job.yaml").write_text(TRAIN, encoding="utf-8")
-    assert changed("HEAD").plans[0].why == ("the plan was added",)
+    assert with_change("HEAD").plans[0].why == ("the plan was added",)
 
 
 @pytest.mark.parametrize("usd,percent,refused", [("1", None, True), (None, 1.0, True), ("99999", 500.0, False)])
 def test_policy_refuses_beyond_dollars_or_percent(repository, usd, percent, refused):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 3.0")
     limits = DiffPolicy(max_increase_usd=usd and Decimal(usd), max_increase_percent=percent)
-    assert (limits.refusal(changed("main")) is not None) is refused
+    assert (limits.refusal(with_change("main")) is not None) is refused
 
 
 def test_shipped_policy_is_readable_and_options_override(tmp_path):
@@ -231,7 +231,7 @@ def test_shipped_policy_is_readable_and_options_override(tmp_path):
 def test_diff_page_and_comment_fit_and_agree(repository, golden):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
     edit(repository / "chat.yaml", "requests_per_s: 2", "requests_per_s: 9")
-    changes = changed("main")
+    changes = with_change("main")
     refusal = DiffPolicy(max_increase_percent=10.0).refusal(changes)
     for width in (80, 120):
         lines = page(changes, refusal, width)
@@ -242,7 +242,7 @@ def test_diff_page_and_comment_fit_and_agree(repository, golden):
 
 def test_plan_names_make_no_markup_in_comment(repository):
     (repository / "a`|<img src=x>@all.yaml").write_text(SERVE, encoding="utf-8")
-    lines = comment(changed("main"), None)
+    lines = comment(with_change("main"), None)
     assert lines[0] == MARK
     body = "\n".join(lines[1:])
     assert "<img" not in body.replace("`a'\\|<img src=x>@all.yaml`", "")

@@ -21,7 +21,7 @@ G6E = CATALOG.on_demand("g6e.2xlarge", REGION).usd
 P5 = CATALOG.on_demand("p5.48xlarge", REGION).usd
 
 
-def found(resources, region=REGION, parameters=None, **body):
+def find(resources, region=REGION, parameters=None, **body):
     template = Template({"Resources": resources, **body}, "App", region, parameters)
     return estimate([template], CATALOG, NOW, "template.json")
 
@@ -54,7 +54,7 @@ def only(estimated, group_="compute"):
 
 def test_instance_is_priced_on_demand_with_volume_and_source():
     disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 500, "VolumeType": "gp3", "Throughput": 250}}
-    estimated = found({"Node": resource("AWS::EC2::Instance", InstanceType="g6e.2xlarge", BlockDeviceMappings=[disk])})
+    estimated = find({"Node": resource("AWS::EC2::Instance", InstanceType="g6e.2xlarge", BlockDeviceMappings=[disk])})
     line = only(estimated)
     assert (line.usd_per_hour, line.usd_per_month) == (G6E.quantize(Decimal("0.0001")), G6E * 730)
     assert line.source
@@ -66,7 +66,7 @@ def test_instance_is_priced_on_demand_with_volume_and_source():
 
 def test_auto_scaling_group_counts_minimum_now_and_maximum():
     resources = {"Lt": launch_template(InstanceType="p5.48xlarge"), "Nodes": group(4, LaunchTemplate=by("Lt"))}
-    line = only(found(resources))
+    line = only(find(resources))
     assert (line.quantity, line.max_quantity) == (1, 4)
     assert line.max_usd_per_hour == (4 * P5).quantize(Decimal("0.0001"))
 
@@ -80,7 +80,7 @@ def test_mixed_instances_policy_splits_on_demand_and_spot():
         "InstancesDistribution": {"OnDemandBaseCapacity": 1, "OnDemandPercentageAboveBaseCapacity": 0},
     }
     resources = {"Lt": launch_template(), "Nodes": group(5, MixedInstancesPolicy=policy)}
-    on_demand, spot = sorted(compute(found(resources)), key=lambda line: line.max_quantity)
+    on_demand, spot = sorted(compute(find(resources)), key=lambda line: line.max_quantity)
     assert (on_demand.max_quantity, spot.max_quantity) == (1, 4)
     assert on_demand.unit_price_usd == CATALOG.on_demand("g6e.4xlarge", REGION).usd
     assert "the dearest" in on_demand.note
@@ -94,7 +94,7 @@ def test_instance_in_reservation_of_template_is_not_counted_twice():
         "Lt": launch_template(InstanceType="p5.48xlarge", CapacityReservationSpecification=target),
         "Nodes": group(2, LaunchTemplate=by("Lt")),
     }
-    estimated = found(resources)
+    estimated = find(resources)
     assert sum(line.usd_per_hour for line in compute(estimated)) == (2 * P5).quantize(Decimal("0.0001"))
 
 
@@ -102,7 +102,7 @@ def test_instance_in_reservation_of_template_is_not_counted_twice():
 def test_node_group_is_priced_by_capacity_type(kind, count):
     sizes = {"MinSize": 0, "DesiredSize": 1, "MaxSize": count}
     nodes = resource("AWS::EKS::Nodegroup", InstanceTypes=["p5.48xlarge"], CapacityType=kind, ScalingConfig=sizes)
-    line = only(found({"Nodes": nodes}))
+    line = only(find({"Nodes": nodes}))
     assert (line.quantity, line.max_quantity) == (1, count)
     assert (line.unit_price_usd < P5) is (kind == "SPOT")
 
@@ -113,10 +113,10 @@ def test_endpoint_variant_scales_and_unused_config_is_free():
     scaled = {"Fn::Join": ["", ["endpoint/", {"Fn::GetAtt": ["Chat", "EndpointName"]}, "/variant/all"]]}
     target = resource("AWS::ApplicationAutoScaling::ScalableTarget", ResourceId=scaled, MinCapacity=1, MaxCapacity=6)
     chat = resource("AWS::SageMaker::Endpoint", EndpointConfigName={"Fn::GetAtt": ["Config", "EndpointConfigName"]})
-    line = only(found({"Config": config, "Chat": chat, "Target": target}))
+    line = only(find({"Config": config, "Chat": chat, "Target": target}))
     assert (line.quantity, line.max_quantity) == (1, 6)
     assert line.unit_price_usd == CATALOG.sagemaker("ml.g6e.2xlarge", REGION, "hosting").usd
-    assert found({"Config": config}).lines == ()
+    assert find({"Config": config}).lines == ()
 
 
 def test_instances_of_training_plan_are_at_its_rate_and_paid_in_advance():
@@ -130,14 +130,14 @@ def test_instances_of_training_plan_are_at_its_rate_and_paid_in_advance():
     group = {"InstanceGroupName": "w", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2, "TrainingPlanArn": plan}
     pod = resource("AWS::SageMaker::Cluster", InstanceGroups=[group])
     for resources, name in (({"Config": config, "Chat": chat}, "p4d.24xlarge"), ({"Pod": pod}, "p5.48xlarge")):
-        line = only(found(resources))
+        line = only(find(resources))
         assert line.unit_price_usd == CATALOG.training_plan(name, REGION).usd
         assert line.note.startswith("paid in advance")
 
 
 def test_hyperpod_groups_use_cluster_rate():
     groups = [{"InstanceGroupName": "w", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2}]
-    line = only(found({"Pod": resource("AWS::SageMaker::Cluster", InstanceGroups=groups)}))
+    line = only(find({"Pod": resource("AWS::SageMaker::Cluster", InstanceGroups=groups)}))
     assert line.usd_per_hour == (2 * CATALOG.sagemaker("ml.p5.48xlarge", REGION, "cluster").usd).quantize(
         Decimal("0.0001")
     )
@@ -148,14 +148,14 @@ def test_training_job_of_state_machine_counts_only_in_maximum():
     state = {"Resource": "arn:aws:states:::sagemaker:createTrainingJob.sync", "Parameters": {"ResourceConfig": job}}
     text = json.dumps({"StartAt": "Train", "States": {"Train": state}})
     definition = {"Fn::Join": ["", [text[:20], text[20:]]]}
-    estimated = found({"Machine": resource("AWS::StepFunctions::StateMachine", DefinitionString=definition)})
+    estimated = find({"Machine": resource("AWS::StepFunctions::StateMachine", DefinitionString=definition)})
     assert estimated.usd_per_hour == 0
     assert only(estimated).max_quantity == 2
 
 
 def test_state_machine_without_jobs_is_billed_by_use():
     text = json.dumps({"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 1}}})
-    estimated = found({"Machine": resource("AWS::StepFunctions::StateMachine", DefinitionString=text)})
+    estimated = find({"Machine": resource("AWS::StepFunctions::StateMachine", DefinitionString=text)})
     assert estimated.lines == ()
     assert [kind.by_use for kind in estimated.uncounted] == [True]
 
@@ -177,7 +177,7 @@ def test_network_and_storage_have_hourly_prices():
             LustreConfiguration={"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
         ),
     }
-    estimated = found(resources)
+    estimated = find(resources)
     hourly = {line.resource: line.usd_per_hour for line in estimated.lines}
     assert hourly["Nat"] == Decimal("0.045")
     assert hourly["Ip"] == Decimal("0.005")
@@ -202,7 +202,7 @@ def test_unknown_resource_value_is_named_and_never_zero(resources, named):
     for kind in resources.values():
         if kind["Type"] == "AWS::AutoScaling::AutoScalingGroup":
             kind["Properties"]["MaxSize"] = {"Ref": "Size"}
-    estimated = found(resources, Parameters=body)
+    estimated = find(resources, Parameters=body)
     line = only(estimated)
     assert named in line.unpriced
     assert line.usd_per_hour is None
@@ -212,8 +212,8 @@ def test_unknown_resource_value_is_named_and_never_zero(resources, named):
 def test_parameter_uses_default_or_given_value():
     body = {"Type": {"Type": "String", "Default": "g6e.2xlarge"}}
     node = {"N": resource("AWS::EC2::Instance", InstanceType={"Ref": "Type"})}
-    assert only(found(node, Parameters=body)).unit_price_usd == G6E
-    assert only(found(node, Parameters=body, parameters={"Type": "p5.48xlarge"})).unit_price_usd == P5
+    assert only(find(node, Parameters=body)).unit_price_usd == G6E
+    assert only(find(node, Parameters=body, parameters={"Type": "p5.48xlarge"})).unit_price_usd == P5
 
 
 @pytest.mark.parametrize("stage,count", [("prod", 1), ("test", 0)])
@@ -221,7 +221,7 @@ def test_resource_counts_only_if_condition_holds(stage, count):
     node = {**resource("AWS::EC2::Instance", InstanceType="p5.48xlarge"), "Condition": "Prod"}
     conditions = {"Prod": {"Fn::Equals": [{"Ref": "Stage"}, "prod"]}}
     parameters = {"Stage": {"Type": "String", "Default": stage}}
-    assert len(compute(found({"N": node}, Conditions=conditions, Parameters=parameters))) == count
+    assert len(compute(find({"N": node}, Conditions=conditions, Parameters=parameters))) == count
 
 
 def test_mapping_and_condition_resolve_instance_type():
@@ -229,18 +229,18 @@ def test_mapping_and_condition_resolve_instance_type():
     node = {"N": resource("AWS::EC2::Instance", InstanceType=chosen)}
     mappings = {"Types": {REGION: {"big": "p5.48xlarge"}}}
     conditions = {"Big": {"Fn::Not": [{"Fn::Equals": [{"Ref": "AWS::Region"}, "eu-west-1"]}]}}
-    assert only(found(node, Mappings=mappings, Conditions=conditions)).unit_price_usd == P5
+    assert only(find(node, Mappings=mappings, Conditions=conditions)).unit_price_usd == P5
 
 
 def test_circular_conditions_terminate():
     node = {**resource("AWS::EC2::Instance", InstanceType="p5.48xlarge"), "Condition": "A"}
-    assert len(compute(found({"N": node}, Conditions={"A": {"Condition": "B"}, "B": {"Condition": "A"}}))) == 1
+    assert len(compute(find({"N": node}, Conditions={"A": {"Condition": "B"}, "B": {"Condition": "A"}}))) == 1
 
 
 def test_every_fixed_resource_type_has_price():
     rows = read_cells("template_resources.csv")
     for row in (one for one in rows if one["treatment"] == "fixed"):
-        (line,) = found({"R": resource(row["type"])}).lines
+        (line,) = find({"R": resource(row["type"])}).lines
         assert line.unpriced is None, row
     assert {row["treatment"] for row in rows} == {"free", "by-use", "fixed"}
     assert not {row["type"] for row in rows if row["treatment"] == "fixed"} & set(READERS)

@@ -93,7 +93,7 @@ def test_named_network_needs_no_request(nat_mode_of, network):
 
 
 @pytest.fixture
-def quoted(tmp_path):
+def quote_plan(tmp_path):
     def make(kept, **parts):
         path, said = tmp_path / "plan.yaml", []
         path.write_text(yaml.safe_dump(PLAN | parts))
@@ -103,32 +103,32 @@ def quoted(tmp_path):
     return make
 
 
-def test_new_cluster_gets_the_cheapest_nat_mode(quoted):
-    assert quoted(Kept()) == (NatMode.INSTANCE, [])
-    assert quoted(Kept(nat=NatMode.INSTANCE)) == (NatMode.INSTANCE, [])
+def test_new_cluster_gets_the_cheapest_nat_mode(quote_plan):
+    assert quote_plan(Kept()) == (NatMode.INSTANCE, [])
+    assert quote_plan(Kept(nat=NatMode.INSTANCE)) == (NatMode.INSTANCE, [])
 
 
-def test_existing_cluster_keeps_its_nat_gateway(quoted):
-    nat, said = quoted(Kept(nat=NatMode.GATEWAY))
+def test_existing_cluster_keeps_its_nat_gateway(quote_plan):
+    nat, said = quote_plan(Kept(nat=NatMode.GATEWAY))
     assert nat is NatMode.GATEWAY
     assert said == ["cluster n keeps network.nat: gateway; a new cluster would get: instance"]
 
 
-def test_second_plan_of_a_shared_network_takes_its_nat(quoted):
+def test_second_plan_of_a_shared_network_takes_its_nat(quote_plan):
     shared = {"name": "team", "az_ids": ["use1-az1", "use1-az2"]}
-    nat, said = quoted(Kept(nat=NatMode.INSTANCE), network=shared)
+    nat, said = quote_plan(Kept(nat=NatMode.INSTANCE), network=shared)
     assert nat is NatMode.INSTANCE
     assert said == ["network team keeps network.nat: instance; a new network would get: gateway"]
-    assert quoted(Kept(nat=NatMode.INSTANCE), network={**shared, "nat": "instance"}) == (NatMode.INSTANCE, [])
-    nat, said = quoted(Kept(nat=NatMode.INSTANCE), network={**shared, "nat": "gateway"})
+    assert quote_plan(Kept(nat=NatMode.INSTANCE), network={**shared, "nat": "instance"}) == (NatMode.INSTANCE, [])
+    nat, said = quote_plan(Kept(nat=NatMode.INSTANCE), network={**shared, "nat": "gateway"})
     assert nat is NatMode.GATEWAY
     changes = "from network.nat: instance to gateway, for each of its clusters"
     assert said == [f"warning: this changes the shared network team {changes}"]
 
 
-def test_nat_mode_in_the_plan_overrides_the_existing_network(quoted):
-    assert quoted(Kept(nat=NatMode.INSTANCE), network={"nat": "gateway"}) == (NatMode.GATEWAY, [])
+def test_nat_mode_in_the_plan_overrides_the_existing_network(quote_plan):
+    assert quote_plan(Kept(nat=NatMode.INSTANCE), network={"nat": "gateway"}) == (NatMode.GATEWAY, [])
 
 
-def test_public_addresses_are_not_kept_where_they_cannot_be(quoted):
-    assert quoted(Kept(nat=NatMode.NONE)) == (NatMode.INSTANCE, [])
+def test_public_addresses_are_not_kept_where_they_cannot_be(quote_plan):
+    assert quote_plan(Kept(nat=NatMode.NONE)) == (NatMode.INSTANCE, [])

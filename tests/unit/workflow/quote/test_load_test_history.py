@@ -31,7 +31,7 @@ SETTING = {
 }
 
 
-def measured(
+def measure(
     *, per_s=900.0, instances=2, at_once=192, failures=0, lengths=(1400, 250), got=(1390, 250), at=NOW, **setting
 ):
     """A load test of two steps whose second put out so many tokens a second of all instances."""
@@ -107,18 +107,18 @@ def plan(instance_type="inf2.48xlarge", **serve):
     }
 
 
-def unused(priced_plan):
+def unused_port(priced_plan):
     return [finding.message for finding in priced_plan.findings if finding.code.startswith("load-test")]
 
 
 class TestUsed:
     def test_load_test_replaces_model_estimate(self, keep, price_serve):
         before = price_serve().candidates[0].estimate
-        keep(measured())
+        keep(measure())
         priced_plan = price_serve()
         estimate = priced_plan.candidates[0].estimate
         assert not before.measured
-        assert (estimate.measured, estimate.source, unused(priced_plan)) == (True, "load test of 2026-11-20", [])
+        assert (estimate.measured, estimate.source, unused_port(priced_plan)) == (True, "load test of 2026-11-20", [])
         assert estimate.tokens_per_s.mid == pytest.approx(900, rel=1e-3)
         assert (
             estimate.tokens_per_s.high / estimate.tokens_per_s.low < before.tokens_per_s.high / before.tokens_per_s.low
@@ -127,37 +127,37 @@ class TestUsed:
         assert estimate.tpot_ms == pytest.approx(50.0, rel=0.01)
 
     def test_pinned_plan_of_deployment_uses_load_test(self, keep, price_serve):
-        keep(measured())
+        keep(measure())
         assert price_serve(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
 
     def test_quote_names_load_test_as_source(self, keep, price_serve):
-        keep(measured())
+        keep(measure())
         lines = {assumption.name: assumption for assumption in price_serve().quote(1).assumptions}
         assert lines["measured throughput"].source == "load test of 2026-11-20"
 
     def test_load_test_overrides_published_row(self, keep, price_serve):
         published = price_serve(input_tokens=1500).candidates[0].estimate
-        keep(measured(lengths=(1500, 250), got=(1500, 250)))
+        keep(measure(lengths=(1500, 250), got=(1500, 250)))
         estimate = price_serve(input_tokens=1500).candidates[0].estimate
         assert published.measured
         assert "load test" not in published.source
         assert estimate.source == "load test of 2026-11-20"
 
     def test_newest_load_test_counts(self, keep, price_serve):
-        keep(measured(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
-        keep(measured(per_s=700), "20261120T120000Z")
+        keep(measure(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
+        keep(measure(per_s=700), "20261120T120000Z")
         assert price_serve().candidates[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
 
     def test_endpoint_measured_slower_costs_more(self, keep, price_serve):
         before = price_serve(requests_per_s=40).candidates[0].usd
-        keep(measured(per_s=400))
+        keep(measure(per_s=400))
         assert price_serve(requests_per_s=40).candidates[0].usd > before
 
     def test_load_test_does_not_affect_other_types(self, keep, price_serve):
-        keep(measured())
+        keep(measure())
         priced_plan = price_serve(instance_type="inf2.24xlarge")
         assert not priced_plan.candidates[0].estimate.measured
-        assert unused(priced_plan) == []
+        assert unused_port(priced_plan) == []
 
 
 class TestUnused:
@@ -178,19 +178,19 @@ class TestUnused:
         ],
     )
     def test_nearly_matching_load_test_is_reported_as_unused(self, keep, price_serve, test, serve, message):
-        keep(measured(**test))
+        keep(measure(**test))
         priced_plan = price_serve(**serve)
         assert not priced_plan.candidates[0].estimate.measured
-        assert unused(priced_plan) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {message}"]
+        assert unused_port(priced_plan) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {message}"]
 
     def test_load_test_of_other_model_is_ignored(self, keep, price_serve):
-        keep(measured(model="llama-3.2-1b"))
-        assert unused(price_serve()) == []
+        keep(measure(model="llama-3.2-1b"))
+        assert unused_port(price_serve()) == []
 
     def test_load_test_with_changed_instance_count_is_reported(self, keep, price_serve):
-        text = load_document(measured())
+        text = load_document(measure())
         keep(json.dumps({**text, "instances_after": 4}))
-        assert "2 instances ran when it began and 4 when it ended" in unused(price_serve())[0]
+        assert "2 instances ran when it began and 4 when it ended" in unused_port(price_serve())[0]
 
 
 class TestBroken:
@@ -207,7 +207,7 @@ class TestBroken:
     )
     def test_broken_load_test_file_is_warning(self, keep, price_serve, text, message):
         keep(text)
-        (warning,) = unused(price_serve())
+        (warning,) = unused_port(price_serve())
         assert message in warning
 
     @pytest.mark.parametrize(
@@ -227,20 +227,20 @@ class TestBroken:
         ],
     )
     def test_invalid_load_test_value_is_warning_naming_key(self, keep, price_serve, key, value):
-        keep(json.dumps({**load_document(measured()), key: value}))
+        keep(json.dumps({**load_document(measure()), key: value}))
         priced_plan = price_serve()
         assert not priced_plan.candidates[0].estimate.measured
-        (warning,) = unused(priced_plan)
+        (warning,) = unused_port(priced_plan)
         assert key in warning or "tokens_per_s" in warning
 
     def test_load_test_without_setting_is_ignored(self, keep, price_serve):
         keep('{"schema": "slipway.load/1", "name": "chat", "steps": [], "instances": 1}')
-        assert unused(price_serve()) == []
+        assert unused_port(price_serve()) == []
 
     def test_load_test_on_unknown_instance_type_is_ignored(self, keep, price_serve):
-        keep(measured(instance_type="inf9.huge"))
+        keep(measure(instance_type="inf9.huge"))
         priced_plan = price_serve()
-        assert (priced_plan.candidates[0].estimate.measured, unused(priced_plan)) == (False, [])
+        assert (priced_plan.candidates[0].estimate.measured, unused_port(priced_plan)) == (False, [])
 
 
 class TestCommands:
@@ -257,7 +257,7 @@ class TestCommands:
         return stdout_of
 
     def test_plan_quote_compare_and_portfolio_use_load_test(self, keep, run):
-        keep(measured())
+        keep(measure())
         quoted = json.loads(run("quote", "--json"))
         assert (quoted["serving"]["basis"], quoted["serving"]["source"]) == ("measured", "load test of 2026-11-20")
         (candidate,) = json.loads(run("plan", "--json"))["candidates"]
@@ -268,9 +268,9 @@ class TestCommands:
         assert run("portfolio")
 
     def test_explanation_names_load_test(self, keep, run):
-        keep(measured())
+        keep(measure())
         assert "load test of 2026-11-20" in run("plan", "--explain", "1")
 
     def test_table_gives_reason_for_unused_load_test(self, keep, run):
-        keep(measured(at_once=64))
+        keep(measure(at_once=64))
         assert "is not used: it had 32 concurrent requests" in " ".join(run("plan").split())

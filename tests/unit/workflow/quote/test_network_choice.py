@@ -17,7 +17,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 @pytest.fixture
-def quoted(catalog):
+def quote_plan(catalog):
     """The priced plan of a job on an on-demand g5.2xlarge."""
 
     def make(kind, hours=1.0, nodes=1, picked=None, image=None, **network):
@@ -31,15 +31,15 @@ def quoted(catalog):
 
 
 @pytest.mark.parametrize("kind, hours, nodes", [("eks", 1.0, 1), ("eks", 60.0, 1), ("parallelcluster", 2.0, 12)])
-def test_auto_total_is_the_lowest_of_all_egress_options(quoted, kind, hours, nodes):
-    taken = quoted(kind, hours, nodes).quote(1)
-    others = [quoted(kind, hours, nodes, nat=mode.value).quote(1) for mode in NatMode]
+def test_auto_total_is_the_lowest_of_all_egress_options(quote_plan, kind, hours, nodes):
+    taken = quote_plan(kind, hours, nodes).quote(1)
+    others = [quote_plan(kind, hours, nodes, nat=mode.value).quote(1) for mode in NatMode]
     allowed = [other for other in others if not any(found.code == "no-public-addresses" for found in other.findings)]
     assert taken.usd.mid == min(other.usd.mid for other in allowed)
 
 
-def test_quote_names_chosen_egress_with_dollars_of_the_alternatives(quoted, catalog):
-    quote = quoted("eks").quote(1)
+def test_quote_names_chosen_egress_with_dollars_of_the_alternatives(quote_plan, catalog):
+    quote = quote_plan("eks").quote(1)
     (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
     assert found.message == (
         "auto took NAT instance: $0.16 against $0.53 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
@@ -63,33 +63,35 @@ def test_cheaper_egress_that_auto_rejects_shows_the_wait_of_its_nodes(catalog):
 
 
 @pytest.mark.parametrize("network", [{"nat": "gateway"}, {"name": "team", "az_ids": ["use1-az1", "use1-az2"]}])
-def test_quote_of_a_decided_network_names_no_choice(quoted, network):
-    quote = quoted("eks", **network).quote(1)
+def test_quote_of_a_decided_network_names_no_choice(quote_plan, network):
+    quote = quote_plan("eks", **network).quote(1)
     assert not [finding for finding in quote.findings if finding.code == AUTO_CODE]
 
 
 @pytest.mark.parametrize("kind, expected", [("eks", True), ("parallelcluster", False)])
-def test_quote_names_the_price_of_a_second_nat_only_where_there_is_one(quoted, kind, expected):
-    quote = quoted(kind).quote(1)
+def test_quote_names_the_price_of_a_second_nat_only_where_there_is_one(quote_plan, kind, expected):
+    quote = quote_plan(kind).quote(1)
     assert any("pays $0.16 for its own" in finding.message for finding in quote.findings) is expected
 
 
-def test_quote_of_a_named_gateway_and_of_a_shared_network_name_the_price_of_a_second_nat(quoted):
-    (found,) = [finding for finding in quoted("eks", nat="gateway").quote(1).findings if finding.code == OWN_NAT_CODE]
+def test_quote_of_a_named_gateway_and_of_a_shared_network_name_the_price_of_a_second_nat(quote_plan):
+    (found,) = [
+        finding for finding in quote_plan("eks", nat="gateway").quote(1).findings if finding.code == OWN_NAT_CODE
+    ]
     own = "a second plan in us-east-1 pays $0.08 for its own"
     assert found.message == f"{own} (network: {{name: team}} in both shares one)"
-    shared = quoted("eks", name="team", az_ids=["use1-az1", "use1-az2"]).quote(1)
+    shared = quote_plan("eks", name="team", az_ids=["use1-az1", "use1-az2"]).quote(1)
     (found,) = [finding for finding in shared.findings if finding.code == OWN_NAT_CODE]
     new = "network team is counted as new: $0.08 less if another cluster uses it already"
     assert found.message == f"{new} (slipway launch FILE --dry-run reads the account)"
 
 
 @pytest.mark.parametrize("nat", [None, NatMode.INSTANCE])
-def test_plan_quoted_at_other_prices_keeps_its_egress(quoted, nat):
-    priced = quoted("eks")
+def test_plan_quoted_at_other_prices_keeps_its_egress(quote_plan, nat):
+    priced = quote_plan("eks")
     place, context = priced.quote(1).plan.place, priced.context
     digest = context.base.at(place, nat).digest
-    again = quoted("eks", picked=digest)
+    again = quote_plan("eks", picked=digest)
     (quote,) = (again.quote(rank) for rank in range(1, len(again.candidates) + 1) if again.digest(rank) == digest)
     lines = {line.name for line in quote.components}
     assert ("NAT data" in lines) == (nat is not NatMode.INSTANCE)
@@ -104,12 +106,12 @@ def test_plan_quoted_at_other_prices_keeps_its_egress(quoted, nat):
         (None, 20),
     ],
 )
-def test_image_in_ecr_of_the_region_passes_the_nat(quoted, image, once):
+def test_image_in_ecr_of_the_region_passes_the_nat(quote_plan, image, once):
     """Its layers come from S3 through the network's gateway endpoint; another registry is on the internet."""
-    quote = quoted("parallelcluster", nat="gateway", image=image).quote(1)
+    quote = quote_plan("parallelcluster", nat="gateway", image=image).quote(1)
     (data,) = [line for line in quote.components if line.name == "NAT data"]
     (assumed,) = [a for a in quote.assumptions if a.name == "packages and images through the NAT gateway"]
     assert assumed.value == f"{once}"
-    other = quoted("parallelcluster", nat="gateway").quote(1)
+    other = quote_plan("parallelcluster", nat="gateway").quote(1)
     (plain,) = [line for line in other.components if line.name == "NAT data"]
     assert plain.quantity - data.quantity == pytest.approx(quote.plan.place.nodes * (20 - once), abs=0.01)

@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 @pytest.fixture
-def quoted(tmp_path):
+def quote_plan(tmp_path):
     """The file, the candidates and the quote of an hour on a small instance, with other keys of the plan."""
 
     def make(hours=1, **keys):
@@ -37,8 +37,8 @@ def finding(path, priced, quote):
     return only
 
 
-def test_overhead_equals_total_without_job_hours_and_storage(quoted):
-    quote = quoted()[2]
+def test_overhead_equals_total_without_job_hours_and_storage(quote_plan):
+    quote = quote_plan()[2]
     hours, *_ = quote.components
     stored = sum(line.usd for line in quote.components if line.group == "storage")
     assert hours.group == "compute"
@@ -47,19 +47,19 @@ def test_overhead_equals_total_without_job_hours_and_storage(quoted):
 
 
 @pytest.mark.parametrize("network", [{}, {"nat": "gateway"}])
-def test_high_overhead_share_names_cheaper_target(quoted, network):
-    said = finding(*quoted(hours=0.5, network=network))
+def test_high_overhead_share_names_cheaper_target(quote_plan, network):
+    said = finding(*quote_plan(hours=0.5, network=network))
     assert (said.code, said.path, said.level) == ("overhead-share", "target.kind", "info")
     assert said.hint.startswith(f"target.kind: ec2{' with network.nat: auto' if network else ''} has ")
     assert ("NAT data" in said.message) == bool(network)
 
 
-def test_nat_gateway_share_exceeds_public_address_share(quoted):
-    assert quoted(network={"nat": "gateway"})[2].overhead.share > quoted()[2].overhead.share > 0.0
+def test_nat_gateway_share_exceeds_public_address_share(quote_plan):
+    assert quote_plan(network={"nat": "gateway"})[2].overhead.share > quote_plan()[2].overhead.share > 0.0
 
 
-def test_gateway_finding_on_eks_names_launchable_target(quoted):
-    path, priced, quote = quoted(target={"kind": "eks"})
+def test_gateway_finding_on_eks_names_launchable_target(quote_plan):
+    path, priced, quote = quote_plan(target={"kind": "eks"})
     said = finding(path, priced, quote)
     assert said.hint.startswith("target.kind: ")
     assert "eks" not in said.hint
@@ -75,22 +75,22 @@ SMALL = [
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
-def test_plan_that_follows_the_hint_has_its_lower_share_and_total(quoted, case):
+def test_plan_that_follows_the_hint_has_its_lower_share_and_total(quote_plan, case):
     kind, type_, hours, nodes, nat = case
     target = {"kind": kind, "instance_type": type_, "nodes": nodes}
-    path, priced, quote = quoted(hours=hours, target=target, network={"nat": nat} if nat else {})
+    path, priced, quote = quote_plan(hours=hours, target=target, network={"nat": nat} if nat else {})
     changes, _, result = finding(path, priced, quote).hint.partition(" has ")
     keys = dict(change.split(": ") for change in changes.split(" with "))
     target |= {"kind": keys.get("target.kind", kind)}
-    followed = quoted(hours=hours, target=target, network={"nat": keys.get("network.nat", nat or "auto")})[2]
+    followed = quote_plan(hours=hours, target=target, network={"nat": keys.get("network.nat", nat or "auto")})[2]
     share = f"{followed.overhead.share:.0%}".replace("%", " %")
     assert result == f"{share} (${followed.usd.mid:,.2f} in all)"
     assert followed.overhead.share < quote.overhead.share
     assert followed.usd.mid < quote.usd.mid
 
 
-def test_long_job_has_low_overhead_share_and_no_finding(quoted):
-    path, priced, quote = quoted(hours=40)
+def test_long_job_has_low_overhead_share_and_no_finding(quote_plan):
+    path, priced, quote = quote_plan(hours=40)
     assert quote.overhead.share < HIGH_SHARE
     assert list(overhead_findings(path, priced, quote, NOW, PriceOptions())) == []
 
@@ -100,7 +100,7 @@ def test_quote_without_lines_has_no_overhead():
     assert (empty.usd, empty.share) == (Decimal(0), 0.0)
 
 
-def test_screen_shows_a_low_share_too(quoted):
-    _, priced, quote = quoted(hours=200, target={"kind": "ec2"})
+def test_screen_shows_a_low_share_too(quote_plan):
+    _, priced, quote = quote_plan(hours=200, target={"kind": "ec2"})
     assert quote.overhead.share < 0.1
     assert any(line.startswith("  not the work: $") for line in page(quote, 1, 80, priced))

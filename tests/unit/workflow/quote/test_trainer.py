@@ -22,7 +22,7 @@ def check_trainer(tmp_path, command=("python", "train.py"), **run):
     refuse_missing_trainer(tmp_path / "plan.yaml", request, {})
 
 
-def refused(*args, **run):
+def refusal(*args, **run):
     """Whether the look refuses."""
     try:
         check_trainer(*args, **run)
@@ -75,13 +75,13 @@ def test_missing_script_refused(tmp_path, command):
 )
 def test_uncheckable_command_is_accepted(tmp_path, command):
     (tmp_path / "other.py").touch()
-    assert not refused(tmp_path, command)
+    assert not refusal(tmp_path, command)
 
 
 def test_setup_creating_script_is_accepted(tmp_path):
     (tmp_path / "fetch.sh").touch()
-    assert refused(tmp_path)
-    assert not refused(tmp_path, setup=("bash fetch.sh",))
+    assert refusal(tmp_path)
+    assert not refusal(tmp_path, setup=("bash fetch.sh",))
 
 
 def test_git_ignored_script_is_distinguished_from_missing(tmp_path):
@@ -108,7 +108,7 @@ def script_findings(tmp_path, command, content=b"#!/bin/bash\necho a\n", mode=0o
     request = plan_file.loads(PLAN)
     request = replace(request, run=replace(request.run, command=command, **run))
     findings = missing_trainer(tmp_path / "plan.yaml", request)
-    assert refused(tmp_path, command, **run) == bool(findings)
+    assert refusal(tmp_path, command, **run) == bool(findings)
     return {finding.code: finding.hint for finding in findings}
 
 
@@ -219,7 +219,7 @@ def test_interpreter_of_one_computer_is_a_warning_with_fix(tmp_path, command, li
     (finding,) = missing_trainer(tmp_path / "plan.yaml", request)
     assert (finding.code, finding.level) == ("script-interpreter", Level.WARNING)
     assert "would be refused" not in finding.message
-    assert not refused(tmp_path, command)
+    assert not refusal(tmp_path, command)
     assert "sed -i" not in finding.hint
     subprocess.run(["bash", "-c", finding.hint], cwd=tmp_path, check=True)
     assert (tmp_path / "run").read_text() == f"{mended}\nprint(1)\n"

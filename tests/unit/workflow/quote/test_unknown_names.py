@@ -26,7 +26,7 @@ target: {region: us-esat-1, instance_type: inf2.xlrge}
 """
 
 
-def _refused(tmp_path: Path, text: str) -> SlipwayError:
+def _refusal_of(tmp_path: Path, text: str) -> SlipwayError:
     path = tmp_path / "plan.yaml"
     path.write_text(text)
     with pytest.raises(SlipwayError) as refusal:
@@ -39,7 +39,7 @@ def _paths(refusal: SlipwayError) -> set[str]:
 
 
 def test_training_plan_with_wrong_values_and_unknown_names_is_refused_with_all(tmp_path: Path) -> None:
-    refusal = _refused(tmp_path, TRAINING)
+    refusal = _refusal_of(tmp_path, TRAINING)
     assert refusal.exit_code == UnreadableInputError.exit_code
     wrong = {"name", "workload.train.tokens_b", "network.nat"}
     names = {"target.region", "target.instance_type", "target.az_id", "workload.train.model"}
@@ -50,17 +50,17 @@ def test_training_plan_with_wrong_values_and_unknown_names_is_refused_with_all(t
 
 def test_serving_plan_with_wrong_values_and_unknown_names_is_refused_with_all(tmp_path: Path) -> None:
     names = {"target.region", "target.instance_type", "workload.serve.model"}
-    assert _paths(_refused(tmp_path, SERVING)) == {"workload.serve.requests_per_s"} | names
+    assert _paths(_refusal_of(tmp_path, SERVING)) == {"workload.serve.requests_per_s"} | names
 
 
 def test_refused_plan_without_its_wrong_value_has_no_finding_that_rests_on_the_default(tmp_path: Path) -> None:
     """Without its hours the job would have no amount of work, which the file does not say."""
     text = "slipway: 1\nname: a\nworkload: {train: {hours: two}}\ntarget: {instance_type: p5.48xlarge, nodes: 1}\n"
-    assert _paths(_refused(tmp_path, text)) == {"workload.train.hours"}
+    assert _paths(_refusal_of(tmp_path, text)) == {"workload.train.hours"}
 
 
 def test_file_of_something_else_has_no_unknown_name_of_its_values_in_the_refusal(tmp_path: Path) -> None:
-    refusal = _refused(tmp_path, "password: x\ntarget: {region: hunter2}\n")
+    refusal = _refusal_of(tmp_path, "password: x\ntarget: {region: hunter2}\n")
     assert "hunter2" not in " ".join(finding.message for finding in refusal.findings)
 
 

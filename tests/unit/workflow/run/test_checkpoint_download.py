@@ -45,7 +45,7 @@ def store(monkeypatch):
 
 
 @pytest.fixture
-def begun(tmp_path):
+def begin_run(tmp_path):
     """Begin a restore in another process; it holds its folder."""
     children = []
 
@@ -67,8 +67,8 @@ def fetched(store, place, sha256=DIGEST):
     return fetch(store, [file], place, lambda _: None)
 
 
-def test_restore_removes_remains_of_killed_restore(tmp_path, begun, store):
-    child, left = begun()
+def test_restore_removes_remains_of_killed_restore(tmp_path, begin_run, store):
+    child, left = begin_run()
     assert (left / "a").read_text() == "half"
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
@@ -76,8 +76,8 @@ def test_restore_removes_remains_of_killed_restore(tmp_path, begun, store):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-1"]
 
 
-def test_restore_keeps_folder_of_running_restore(tmp_path, begun, store):
-    _, other = begun()
+def test_restore_keeps_folder_of_running_restore(tmp_path, begin_run, store):
+    _, other = begin_run()
     assert fetched(store, tmp_path / "step-1") is None
     assert (other / "a").read_text() == "half"
 

@@ -7,7 +7,7 @@ import pytest
 from launcher.workflow.run.growing_lines import GrowingLines, last_lines
 
 
-def shown(lines):
+def show(lines):
     """What a reader writes of the new content."""
     return "".join(f"{text}\n" if ends else text for text, ends in lines.pieces())
 
@@ -27,18 +27,18 @@ def shown(lines):
 def test_growing_lines_show_terminal_result(tmp_path, written, expected):
     path, text = tmp_path / "log", ""
     lines = GrowingLines(path)
-    assert shown(lines) == ""
+    assert show(lines) == ""
     for data in written:
         with path.open("ab") as stream:
             stream.write(data)
-        text += shown(lines)
+        text += show(lines)
     assert text + lines.rest() == expected
 
 
 def test_growing_lines_return_unfinished_last_line_as_rest(tmp_path):
     (tmp_path / "log").write_text("one\n 1%|\r 2%|")
     lines = GrowingLines(tmp_path / "log")
-    assert (shown(lines), lines.rest(), lines.rest()) == ("one\n", " 2%|", "")
+    assert (show(lines), lines.rest(), lines.rest()) == ("one\n", " 2%|", "")
 
 
 @pytest.mark.parametrize("character", ["x", "模"])
@@ -60,7 +60,7 @@ def test_growing_lines_read_long_line_once_in_bounded_memory(tmp_path, character
 
 def test_growing_lines_show_long_progress_bar_as_one_line(tmp_path):
     (tmp_path / "log").write_bytes(b"".join(b"\r%07d|####" % number for number in range(1_000_000)) + b"\n")
-    assert shown(GrowingLines(tmp_path / "log")) == "0999999|####\n"
+    assert show(GrowingLines(tmp_path / "log")) == "0999999|####\n"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Scheduler:
 
 
 @pytest.fixture
-def followed(tmp_path):
+def follow(tmp_path):
     """A watch of a scheduler, the guard's reasons in turn, and the clock."""
 
     def make(scheduler, *reasons):
@@ -71,9 +71,9 @@ def followed(tmp_path):
     return make
 
 
-def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
+def test_launch_with_failed_boots_ends_with_6_and_log_lines(follow):
     scheduler = Scheduler()
-    watch, now = followed(scheduler, NO_STOP[:2], (REASON, False))
+    watch, now = follow(scheduler, NO_STOP[:2], (REASON, False))
     assert not watch.ended()
     now[0] = STOP_AGAIN_S + 1
     with pytest.raises(JobCancelledError, match="an accelerator is missing") as raised:
@@ -82,35 +82,35 @@ def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
     assert scheduler.cancelled == [("7", True)]
 
 
-def test_guard_stop_is_read_once_a_minute(followed):
-    watch, now = followed(Scheduler(), NO_STOP[:2])
+def test_guard_stop_is_read_once_a_minute(follow):
+    watch, now = follow(Scheduler(), NO_STOP[:2])
     for second in range(0, 50, 5):
         now[0] = float(second)
         assert not watch.ended()
 
 
-def test_running_job_is_not_ended_by_failed_boots(followed):
+def test_running_job_is_not_ended_by_failed_boots(follow):
     scheduler = Scheduler()
     scheduler.answer = replace(WAITING, state=JobState.RUNNING, word="RUNNING")
-    watch, _ = followed(scheduler, (REASON, False))
+    watch, _ = follow(scheduler, (REASON, False))
     assert not watch.ended()
     assert scheduler.cancelled == []
 
 
 @pytest.mark.parametrize("reason", ["", "its 2 hours have ended", "no further instance fits the $40 of budget.max_usd"])
-def test_job_that_the_guard_has_stopped_ends_with_the_reason(followed, reason):
+def test_job_that_the_guard_has_stopped_ends_with_the_reason(follow, reason):
     scheduler, lines = Scheduler(), []
     scheduler.answer = replace(WAITING, state=JobState.CANCELLED, word="stopped", reason="")
-    watch, _ = followed(scheduler, (reason, False))
+    watch, _ = follow(scheduler, (reason, False))
     watch.notify = lines.append
     assert watch.ended()
     assert lines == ([f"the guard stopped the nodes of job 7: {reason}"] if reason else [])
 
 
-def test_job_of_pods_that_failed_with_its_stopped_nodes_ends_with_the_reason(followed):
+def test_job_of_pods_that_failed_with_its_stopped_nodes_ends_with_the_reason(follow):
     scheduler, lines = Scheduler(), []
     scheduler.answer = replace(WAITING, state=JobState.FAILED, word="Failed", reason="")
-    watch, now = followed(scheduler, ("its 2 hours have ended", True))
+    watch, now = follow(scheduler, ("its 2 hours have ended", True))
     watch.notify = lines.append
     assert not watch.ended()
     now[0] = REQUEUE_S + 1
@@ -119,11 +119,11 @@ def test_job_of_pods_that_failed_with_its_stopped_nodes_ends_with_the_reason(fol
     assert line == "the guard stopped the nodes of job 7: its 2 hours have ended"
 
 
-def test_lines_of_nodes_are_lines_of_the_launch(followed):
+def test_lines_of_nodes_are_lines_of_the_launch(follow):
     scheduler, lines = Scheduler(), []
     reason = "3 instances could not start the job; the last:\nmkfs.xfs: no space left on device"
     scheduler.answer = replace(WAITING, state=JobState.FAILED, word="failed", reason=reason)
-    watch, now = followed(scheduler, NO_STOP[:2])
+    watch, now = follow(scheduler, NO_STOP[:2])
     watch.notify = lines.append
     assert not watch.ended()
     now[0] = REQUEUE_S + 1
@@ -156,9 +156,9 @@ def submission():
         )
 
 
-def test_waiting_job_stays_after_a_stop_and_the_reason_is_shown_once(followed):
+def test_waiting_job_stays_after_a_stop_and_the_reason_is_shown_once(follow):
     scheduler, lines = Scheduler(), []
-    watch, now = followed(scheduler, *[("its 2 hours have ended", True)] * 3)
+    watch, now = follow(scheduler, *[("its 2 hours have ended", True)] * 3)
     watch.notify = lines.append
     for _ in range(3):
         assert not watch.ended()
@@ -171,9 +171,9 @@ def test_waiting_job_stays_after_a_stop_and_the_reason_is_shown_once(followed):
     assert "slipway cancel NAME" in told
 
 
-def test_job_that_found_no_nodes_after_a_stop_ends_with_the_reason_of_the_guard(followed):
+def test_job_that_found_no_nodes_after_a_stop_ends_with_the_reason_of_the_guard(follow):
     scheduler = Scheduler()
-    watch, now = followed(scheduler, ("its 2 hours have ended", True), ("its 2 hours have ended", True))
+    watch, now = follow(scheduler, ("its 2 hours have ended", True), ("its 2 hours have ended", True))
     watch.waits_s, watch.give_up = 60.0, lambda: True
     assert not watch.ended()
     now[0] = STOP_AGAIN_S + 1
@@ -182,10 +182,10 @@ def test_job_that_found_no_nodes_after_a_stop_ends_with_the_reason_of_the_guard(
         watch.ended()
 
 
-def test_cancelled_job_of_a_cluster_whose_idle_nodes_stopped_later_names_no_guard(followed):
+def test_cancelled_job_of_a_cluster_whose_idle_nodes_stopped_later_names_no_guard(follow):
     scheduler, lines = Scheduler(), []
     scheduler.answer = replace(WAITING, state=JobState.CANCELLED, word="CANCELLED", reason="")
-    watch, _ = followed(scheduler, ("its 2 nodes have been idle for 5 minutes", True))
+    watch, _ = follow(scheduler, ("its 2 nodes have been idle for 5 minutes", True))
     watch.notify = lines.append
     assert watch.ended()
     assert lines == []

@@ -43,7 +43,7 @@ def endpoint_run(tmp_path):
     return run_folder
 
 
-def loaded(session, root, *, most=2, seconds=0.3, load_plan=SHORT, report=lambda load_step: None):
+def load_requests(session, root, *, most=2, seconds=0.3, load_plan=SHORT, report=lambda load_step: None):
     endpoint = served_endpoint("small", session)
     ask = loader(endpoint, session, load_plan)
     return load(endpoint, session, ask, load_plan, most=most, seconds=seconds, root=root, now=NOW, on_step=report)
@@ -168,7 +168,7 @@ class TestLoad:
     def test_load_test_is_stored_and_compared_with_quote(self, endpoint_session, tmp_path, endpoint_run):
         messages = []
         load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
-        load_test = loaded(endpoint_session, tmp_path, most=3, load_plan=load_plan, report=messages.append)
+        load_test = load_requests(endpoint_session, tmp_path, most=3, load_plan=load_plan, report=messages.append)
         assert [load_step.concurrency for load_step in messages] == [1, 2, 3]
         # Two instances serve, and both are paid for.
         dollars = 2 * 15.58 / (load_test.best.tokens_per_s * 3600) * 1e6
@@ -180,7 +180,7 @@ class TestLoad:
     def test_stored_load_test_has_measured_setting(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.tokens = 100
         load_plan = plan_load(served_endpoint("small", endpoint_session), endpoint_session, tmp_path)
-        loaded(endpoint_session, tmp_path, most=None, load_plan=load_plan)
+        load_requests(endpoint_session, tmp_path, most=None, load_plan=load_plan)
         saved = read_document((endpoint_run / "load.json").read_text())
         expected = {
             "date": "2026-11-20T12:00:00+00:00",

@@ -36,16 +36,16 @@ class Meeting:
 
 
 @pytest.fixture
-def submitted(tmp_path: Path) -> Submitted:
+def submit(tmp_path: Path) -> Submitted:
     (tmp_path / "far").mkdir()
     return Submitted(job="7", key="tiny", folder=str(tmp_path / "far"))
 
 
 @pytest.fixture
-def mirror(submitted: Submitted, tmp_path: Path) -> Callable[..., Mirror]:
+def mirror(submit: Submitted, tmp_path: Path) -> Callable[..., Mirror]:
     def make_mirror(then: Callable[[], object] = lambda: None) -> Mirror:
         shell = Meeting(LocalShell({"PATH": os.environ["PATH"]}), then)
-        return Mirror(source=Slurm(shell=shell), job=submitted, folder=tmp_path / "near")
+        return Mirror(source=Slurm(shell=shell), job=submit, folder=tmp_path / "near")
 
     return make_mirror
 
@@ -60,8 +60,8 @@ def at_once(mirrors: list[Mirror]) -> None:
             ended.result()
 
 
-def test_simultaneous_syncs_copy_each_line_once(mirror, submitted, tmp_path):
-    metrics, copy = Path(submitted.folder, METRICS), tmp_path / "near" / METRICS
+def test_simultaneous_syncs_copy_each_line_once(mirror, submit, tmp_path):
+    metrics, copy = Path(submit.folder, METRICS), tmp_path / "near" / METRICS
     together = threading.Barrier(LOOKERS)
     lookers = [mirror(together.wait) for _ in range(LOOKERS)]
     for first in (0, 20, 40):
@@ -72,14 +72,14 @@ def test_simultaneous_syncs_copy_each_line_once(mirror, submitted, tmp_path):
         assert [point.step for point in last_points(copy)[0]] == list(range(first + 20))
 
 
-def test_copy_of_growing_file_is_always_a_prefix(mirror, submitted, tmp_path):
-    names = (METRICS, EVENTS, log_name(submitted))
+def test_copy_of_growing_file_is_always_a_prefix(mirror, submit, tmp_path):
+    names = (METRICS, EVENTS, log_name(submit))
     copies, done = [], threading.Event()
 
     def write() -> None:
         for number in range(60):
             for name in names:
-                with Path(submitted.folder, name).open("a") as file:
+                with Path(submit.folder, name).open("a") as file:
                     file.write(steps(number, number + 1))
         done.set()
 
@@ -93,13 +93,13 @@ def test_copy_of_growing_file_is_always_a_prefix(mirror, submitted, tmp_path):
     with ThreadPoolExecutor(LOOKERS + 1) as pool:
         for ended in [pool.submit(task) for task in (write, *[sync_copies] * LOOKERS)]:
             ended.result()
-    whole = {name: Path(submitted.folder, name).read_bytes() for name in names}
+    whole = {name: Path(submit.folder, name).read_bytes() for name in names}
     assert all(whole[name].startswith(content) for name, content in copies)
     assert {name: (tmp_path / "near" / name).read_bytes() for name in names} == whole
 
 
-def test_restarted_copy_is_never_missing_and_failed_sync_leaves_no_file(mirror, submitted, tmp_path):
-    metrics, copy = Path(submitted.folder, METRICS), tmp_path / "near" / METRICS
+def test_restarted_copy_is_never_missing_and_failed_sync_leaves_no_file(mirror, submit, tmp_path):
+    metrics, copy = Path(submit.folder, METRICS), tmp_path / "near" / METRICS
     metrics.write_text(steps(0, 50))
     mirror().sync()
     metrics.write_text(steps(70, 90))

@@ -49,7 +49,7 @@ def plan_of(catalog, owner=None, mode="agent"):
     return pinned_plan(plan_file.loads(text), catalog)
 
 
-def launched(account, plan, messages):
+def launch(account, plan, messages):
     """A launch of the plan: its messages before the question; then it is submitted."""
     lines = list(earlier_run_lines(plan, SimpleNamespace(environment=account.environment), NOW))
     first = Objects.at(Session(environment=account.environment, region="us-east-1"), PLACE)
@@ -59,18 +59,18 @@ def launched(account, plan, messages):
 
 def test_launch_over_job_of_other_user_gives_warning(account_with_store, catalog):
     messages = []
-    assert launched(account_with_store, plan_of(catalog, "ana"), messages) == []
-    assert launched(account_with_store, plan_of(catalog, "ana"), messages) == []
-    (line,) = launched(account_with_store, plan_of(catalog, "bo"), messages)
+    assert launch(account_with_store, plan_of(catalog, "ana"), messages) == []
+    assert launch(account_with_store, plan_of(catalog, "ana"), messages) == []
+    (line,) = launch(account_with_store, plan_of(catalog, "bo"), messages)
     assert line.startswith("warning: ana launched this plan last, not bo")
-    (line,) = launched(account_with_store, plan_of(catalog), messages)
+    (line,) = launch(account_with_store, plan_of(catalog), messages)
     assert line.startswith("warning: bo launched this plan last, not moto")  # the user of these credentials
     assert messages == []
 
 
 def test_shared_role_is_not_a_job_owner(account_with_store, catalog):
     messages = []
-    launched(account_with_store, plan_of(catalog, "ana"), messages)
+    launch(account_with_store, plan_of(catalog, "ana"), messages)
     sts = boto3.client("sts", **_keys(account_with_store))
     credentials = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/ci", RoleSessionName="build-7")["Credentials"]
     shared = {
@@ -79,8 +79,8 @@ def test_shared_role_is_not_a_job_owner(account_with_store, catalog):
         "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
         "AWS_SESSION_TOKEN": credentials["SessionToken"],
     }
-    assert launched(SimpleNamespace(environment=shared), plan_of(catalog), messages) == []
-    (line,) = launched(account_with_store, plan_of(catalog, "bo"), messages)
+    assert launch(SimpleNamespace(environment=shared), plan_of(catalog), messages) == []
+    (line,) = launch(account_with_store, plan_of(catalog, "bo"), messages)
     assert "ana launched this plan last" in line
 
 

@@ -35,7 +35,7 @@ class HeadNode:
 
 
 @pytest.fixture
-def followed(tmp_path):
+def follow(tmp_path):
     """A watch, its head node, the answers on its removal, its messages and its clock."""
     head, answers, messages, now = HeadNode(), [""], [], [0.0]
     job = Submitted(job="7", key="tiny-1", folder="tiny")
@@ -51,8 +51,8 @@ def followed(tmp_path):
 
 
 @pytest.mark.parametrize("problem", [UnreachableError("no answer"), SchedulerError("the instance does not exist")])
-def test_cluster_removed_at_first_silence_ends_launch_with_6(followed, problem):
-    watch, head, answers, messages, now = followed
+def test_cluster_removed_at_first_silence_ends_launch_with_6(follow, problem):
+    watch, head, answers, messages, now = follow
     head.problem, answers[:], now[0] = problem, [GONE], 2.0
     with pytest.raises(ClusterRemovedError, match=r"being removed since .*: job 7 has ended with it") as raised:
         watch.ended()
@@ -65,9 +65,9 @@ def test_cluster_removed_at_first_silence_ends_launch_with_6(followed, problem):
     assert ended.ended_at > BEGAN
 
 
-def test_cluster_removed_during_silence_ends_launch(followed):
+def test_cluster_removed_during_silence_ends_launch(follow):
     """The head node is silent first, and its stack is removed after that."""
-    watch, head, answers, messages, now = followed
+    watch, head, answers, messages, now = follow
     head.problem, answers[:] = UnreachableError("no answer"), ["", GONE]
     now[0] = 2.0
     assert not watch.ended()
@@ -79,8 +79,8 @@ def test_cluster_removed_during_silence_ends_launch(followed):
         watch.ended()
 
 
-def test_head_node_error_with_existing_cluster_is_kept(followed):
-    watch, head, _, _, now = followed
+def test_head_node_error_with_existing_cluster_is_kept(follow):
+    watch, head, _, _, now = follow
     head.problem, now[0] = SchedulerError("Slurm refuses"), 2.0
     with pytest.raises(SchedulerError, match="Slurm refuses"):
         watch.ended()

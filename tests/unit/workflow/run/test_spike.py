@@ -178,7 +178,7 @@ class TestReadBackWait:
         assert look(mode)(minute=2, steps=100)
 
 
-def measured(name, accelerator, chips, rate):
+def measure(name, accelerator, chips, rate):
     rates = Range(low=rate * 0.98, mid=rate, high=rate * 1.02)
     machine = {"instance_type": name, "accelerator": accelerator, "accelerators": chips, "nodes": 1}
     return measurement(**machine, tokens_per_s=rates, run=f"{name}/1")
@@ -214,12 +214,12 @@ class TestCompare:
         page = compare()
         commands = [line.strip() for line in page.err.splitlines() if "slipway spike" in line]
         assert commands == [f"next: slipway spike plan.json --type {name}" for name in ("p5.48xlarge", "trn2.48xlarge")]
-        add_measurement(tmp_path / MEASUREMENTS, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
+        add_measurement(tmp_path / MEASUREMENTS, replace(measure("p5.48xlarge", "H100", 8, 60_000), simulated=True))
         sentence = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
         assert (sentence in page.out, sentence in compare().out) == (False, True)
         assert "--type p5.48xlarge" in compare().err
-        add_measurement(tmp_path / MEASUREMENTS, measured("p5.48xlarge", "H100", 8, 60_000))
+        add_measurement(tmp_path / MEASUREMENTS, measure("p5.48xlarge", "H100", 8, 60_000))
         assert "--type p5.48xlarge" not in compare().err
-        add_measurement(tmp_path / MEASUREMENTS, replace(measured("trn2.48xlarge", "Trainium2", 16, 30_000)))
+        add_measurement(tmp_path / MEASUREMENTS, replace(measure("trn2.48xlarge", "Trainium2", 16, 30_000)))
         assert json.loads(compare("--json").out)["verdict"]["choice"] == "gpu"
         assert "slipway spike" not in compare().err
