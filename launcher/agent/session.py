@@ -399,7 +399,7 @@ class Session:
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
         inspect = dcp.inspect(store, withdrawn=start.withdrawn)
-        keeping = retention.Retention(store, keep=keep, inspect=inspect, newest=start.retained)
+        keeping = retention.Retention(store, keep=keep, inspect=inspect, newest=start.retained_checkpoint)
         tagging = Tagging(store, self._log, claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:

@@ -51,7 +51,7 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
     lines, pairs = ["", *fold(f"  {name}: {text}", width)], named_pairs(comparison)
     if options == 1:
         # The pair that decides stays.
-        pairs.sort(key=lambda pair: pair is not comparison.decided)
+        pairs.sort(key=lambda pair: pair is not comparison.decisive_pair)
     else:
         lines.append("")
     lines += _pairs(pairs[:options], width)

@@ -214,7 +214,7 @@ def _rates(report: Report, rate: Decimal) -> str:
         return f"${words.exact(rate)} an hour"
     placed = [attempt for attempt in report.attempts if attempt.instance_types]
     texts = (
-        f"${words.exact(report.rates.of_types(attempt.instance_types, rate))} an hour on"
+        f"${words.exact(report.rates.for_types(attempt.instance_types, rate))} an hour on"
         f" {instances_text(attempt.instance_types, ())}"
         for attempt in placed
     )
@@ -236,7 +236,7 @@ def left_up(report: Report) -> list[str]:
     if not rate or not standing:
         return []
     nodes, types = report.usd_per_hour, report.attempts[-1].instance_types if report.attempts else ()
-    nodes = None if nodes is None else report.rates.of_types(types, nodes)
+    nodes = None if nodes is None else report.rates.for_types(types, nodes)
     costs = "in AWS it would cost" if report.simulated else "it costs"
     amount = f"{words.usd(rate)} an hour"
     if report.endpoint is not None:

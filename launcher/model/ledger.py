@@ -107,17 +107,17 @@ class LedgerEntry(NamedTuple):
         """The cost: the bill if available, else by its quote; 0 in the sandbox."""
         if self.simulated:
             return Decimal(0)
-        return self._charged
+        return self._charged_usd
 
     @property
     def usd_per_million_tokens(self) -> Decimal | None:
         """From the cost in AWS, for a simulated run too; None without tokens or a rate."""
-        return _share(self._charged, self.tokens / MILLION if self.tokens else None)
+        return _share(self._charged_usd, self.tokens / MILLION if self.tokens else None)
 
     @property
     def usd_per_epoch(self) -> Decimal | None:
         """From the cost in AWS, for a simulated run too; None if the trainer reported no epochs."""
-        return _share(self._charged, self.epochs)
+        return _share(self._charged_usd, self.epochs)
 
     @property
     def usd_lost(self) -> Decimal | None:
@@ -127,7 +127,7 @@ class LedgerEntry(NamedTuple):
         return (self.usd_per_hour * Decimal(repr(self.lost_h))).quantize(MIN_USD)
 
     @property
-    def _charged(self) -> Decimal | None:
+    def _charged_usd(self) -> Decimal | None:
         return self.billed_usd if self.billed_usd is not None else self.usd_used
 
 

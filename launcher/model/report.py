@@ -117,7 +117,7 @@ def usd_of_types(
     hours = [attempt.hours for attempt in ran]
     hours[-1] += running_h + (rates.tail_h if over else 0.0)
     hours[0] += rates.start_h
-    more = [rates.of_types(attempt.instance_types, usd_per_hour) - usd_per_hour for attempt in ran]
+    more = [rates.for_types(attempt.instance_types, usd_per_hour) - usd_per_hour for attempt in ran]
     return sum((Decimal(repr(each)) * usd for each, usd in zip(hours, more, strict=True)), Decimal(0)).quantize(PLACES)
 
 

@@ -28,7 +28,7 @@ class RunRates:
     list_usd_per_hour: Decimal | None = None
     type_usd_per_hour: tuple[tuple[str, Decimal], ...] = ()
 
-    def of_types(self, types: Sequence[str], usd_per_hour: Decimal) -> Decimal:
+    def for_types(self, types: Sequence[str], usd_per_hour: Decimal) -> Decimal:
         """The rate of all nodes on these instance types, one for each node; a type without a rate has the quoted one.
 
         >>> rates = RunRates(type_usd_per_hour=(("g5.xlarge", Decimal(2)), ("g6.xlarge", Decimal(4))))

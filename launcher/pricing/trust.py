@@ -36,7 +36,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     refresh = context.rules.changes.refresh
     if message := contradiction(candidate):
         yield warning("contradicted-price", "purchase.option", message, f"{refresh} reads current ones")
-    yield from _fallen(price)
+    yield from _price_decrease(price)
     yield from _implausible_spot(candidate)
     if (old := _old_lines(tuple(candidate.line_dates), context.rules.today, refresh)) is not None:
         yield old
@@ -62,7 +62,7 @@ def contradiction(candidate: Candidate) -> str:
     return f"{subject}: price used ${used.usd} ({used.as_of}); a newer one, ${row.usd} ({row.as_of}), is unverified"
 
 
-def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
+def _price_decrease(price: Price | Unpriced) -> Iterator[Finding]:
     """A warning if a cached price is far below its predecessor."""
     notes = price.note.split("; ") if isinstance(price, Price) else ()
     for note in notes:

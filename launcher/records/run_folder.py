@@ -50,7 +50,7 @@ class RunFolder:
         return self.path.parents[len(RUNS.parts) + 1]
 
     @property
-    def rendered(self) -> Path:
+    def rendered_folder(self) -> Path:
         """The folder of the bundle's files."""
         return self.path / "rendered"
 
@@ -100,7 +100,7 @@ class RunFolder:
 
     def write_bundle(self, bundle: Bundle) -> None:
         """Write the rendered files."""
-        write_bundle(bundle, self.rendered)
+        write_bundle(bundle, self.rendered_folder)
 
     def append_event(self, kind: str, **facts: Any) -> None:
         """Add one line to the events."""

@@ -110,6 +110,6 @@ def test_configuration_changes_allowed_and_refused_like_package(tmp_path, plan_n
         path.write_text(json.dumps(state), encoding="utf-8")
     for state, verdicts in some(zip(requests, ask("update", files), strict=True)):
         patch = Patch(**state)
-        assert sorted([difference.spoken, patch.allows(difference)] for difference in patch.differences) == verdicts, (
+        assert sorted([difference.text, patch.allows(difference)] for difference in patch.differences) == verdicts, (
             state["new"]
         )

@@ -96,7 +96,7 @@ def test_two_jobs_on_shared_cluster_deploy_no_stacks(owners):
         assert f"this is {name}" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         outputs = folder.read_json("outputs.json")["slipway-team-training"]
-        spec = json.loads((folder.rendered / "job.json").read_text())
+        spec = json.loads((folder.rendered_folder / "job.json").read_text())
         assert spec["checkpoint"]["uri"] == f"{outputs['StoreUri']}/{name}"
     assert owners.deployments() == before
     assert owners.sandbox.clusters() == ("slipway-team",)

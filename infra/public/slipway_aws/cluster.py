@@ -50,7 +50,7 @@ class _Given:
     tags: Mapping[str, str]
 
     @property
-    def created(self) -> Iterator[IResource]:
+    def created_resources(self) -> Iterator[IResource]:
         """Those that the app itself creates: their ids are known after their deployment."""
         if self.vpc is not None and Token.is_unresolved(self.vpc.vpc_id):
             yield self.vpc
@@ -278,7 +278,7 @@ def _account(scope: Construct, given: _Given, plan: Plan) -> str | None:
     """
     region = plan.place.region
     enclosing = next(one for one in reversed(scope.node.scopes) if isinstance(one, Stack | Stage))
-    stacks = [Stack.of(resource) for resource in given.created]
+    stacks = [Stack.of(resource) for resource in given.created_resources]
     account = next(filter(None, (_literal(one.account) for one in (enclosing, *stacks))), None)
     known = _literal(enclosing.region)
     if known not in (None, region):
@@ -286,7 +286,7 @@ def _account(scope: Construct, given: _Given, plan: Plan) -> str | None:
             f"{enclosing.node.path or 'the app'} is in {known}, the plan {plan.name} is for {region}",
             hint=f"give it env=Environment(region={region!r}), or change target.region of the plan",
         )
-    for resource, stack in zip(given.created, stacks, strict=True):
+    for resource, stack in zip(given.created_resources, stacks, strict=True):
         # CloudFormation passes values on between stacks of one region and account alone.
         if (_literal(stack.region), _literal(stack.account)) != (region, account):
             account_of, region_of = _literal(stack.account), _literal(stack.region)

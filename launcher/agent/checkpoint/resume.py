@@ -205,7 +205,7 @@ class Start:
         return self.restored.manifest if self.restored is not None else None
 
     @property
-    def retained(self) -> RetainedCheckpoint | None:
+    def retained_checkpoint(self) -> RetainedCheckpoint | None:
         """What retention leaves alone of the checkpoint in the store; None for a start from step 0."""
         if self.dcp is not None:
             return dcp.retained_of(self.dcp)

@@ -303,7 +303,7 @@ class Tagging(threading.Thread):
         if self._part > 0:
             self._tag_for_the_first()
             return
-        while self._waited():
+        while self._wait():
             try:
                 while self._tag_superseded():
                     pass  # look again: a step in which nothing is left is done with
@@ -322,7 +322,7 @@ class Tagging(threading.Thread):
             self._changed.wait_for(lambda: self._no_more, timeout=_RETRY_S)
         return not self._tags.stopped.wait(_LAST_RETRY_S if self._no_more else 0.0)
 
-    def _waited(self) -> bool:
+    def _wait(self) -> bool:
         """Wait for work or the end; return whether work exists and tagging is allowed."""
         with self._changed:
             while not self._wanted and not self._no_more:

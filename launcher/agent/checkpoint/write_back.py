@@ -31,7 +31,7 @@ def _write_back(layout: Layout, folder: Path, name: str) -> None:
         is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
         if (folder / target).exists() and not is_folder:
             (folder / link).unlink(missing_ok=True)
-            if not (_is_of_another_format(layout, folder / target) and _copied(folder / target, folder / link)):
+            if not (_is_of_another_format(layout, folder / target) and _copy(folder / target, folder / link)):
                 (folder / link).symlink_to(target)
 
 
@@ -40,7 +40,7 @@ def _is_of_another_format(layout: Layout, path: Path) -> bool:
     return bool(layout.state) and path.is_file() and saved_step(layout.state, path) is None
 
 
-def _copied(source: Path, target: Path) -> bool:
+def _copy(source: Path, target: Path) -> bool:
     """Copy a file; false, with nothing left, if the disk has no room."""
     try:
         shutil.copyfile(source, target)

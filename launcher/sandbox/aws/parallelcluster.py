@@ -130,7 +130,7 @@ def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, fleet: bo
     logins = any(int(pool["Count"]) for pool in old.get("LoginNodes", {}).get("Pools", ()))
     patch = Patch(old=old, new=new, fleet=fleet, logins=logins)
     refused = [
-        f"{difference.spoken} ({difference.policy})" for difference in patch.differences if not patch.allows(difference)
+        f"{difference.text} ({difference.policy})" for difference in patch.differences if not patch.allows(difference)
     ]
     if refused:
         raise ResourceRefusedError(f"Update failure: {'; '.join(refused)}")

@@ -53,7 +53,7 @@ class Difference:
     listed: bool = False
 
     @property
-    def spoken(self) -> str:
+    def text(self) -> str:
         """The path as `pcluster` writes it."""
         return ".".join((*self.path, self.key))
 
@@ -205,7 +205,7 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
             needs = Needs.NEW_CLUSTER
         why = _LOGINS_FIRST if difference.key == "LoginNodes" and needs is Needs.NEW_CLUSTER else ""
         yield KeyChange(
-            path=difference.spoken,
+            path=difference.text,
             old=difference.old,
             new=difference.new,
             needs=needs,

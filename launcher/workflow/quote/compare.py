@@ -103,7 +103,7 @@ class Comparison(Opened[Priced]):
         return types
 
     @cached_property
-    def decided(self) -> Pair | None:
+    def decisive_pair(self) -> Pair | None:
         """The pair that decides: both sides, of the plan's options, launchable if one is, then the cheapest."""
         options = [option.value.replace("-", " ") for option in self.request.purchase.option or ()]
         whole = [pair for pair in self.pairs if pair.totals is not None]
@@ -113,12 +113,12 @@ class Comparison(Opened[Priced]):
     @cached_property
     def gpu(self) -> Quote | None:
         """The GPU side of the decision: the cheapest of its family where no option has both sides."""
-        return self._apart.gpu if self.decided is None else self.decided.gpu
+        return self._apart.gpu if self.decisive_pair is None else self.decisive_pair.gpu
 
     @cached_property
     def trainium(self) -> Quote | None:
         """The Trainium side of the decision."""
-        return self._apart.trainium if self.decided is None else self.decided.trainium
+        return self._apart.trainium if self.decisive_pair is None else self.decisive_pair.trainium
 
     @property
     def wasted(self) -> tuple[Finding, ...]:
@@ -139,7 +139,7 @@ class Comparison(Opened[Priced]):
     @cached_property
     def port(self) -> Port | None:
         """The calculation of the port; None if no port is needed."""
-        return self._port(self.decided or self._apart)
+        return self._port(self.decisive_pair or self._apart)
 
     def _port(self, pair: Pair) -> Port | None:
         """The calculation of the port between the sides of a pair; None if a side is missing, or for hours."""
@@ -177,7 +177,7 @@ class Comparison(Opened[Priced]):
 
     def _missing(self) -> tuple[str, str]:
         """The side that cannot be had and decides so, with the reason; "" and "" where both or neither can be had."""
-        pair, calculated = self.decided, self.port
+        pair, calculated = self.decisive_pair, self.port
         cheaper = "" if calculated is None else side_of(calculated.chance)
         missing = without_on_demand(self.pairs)
         never = may_never_start(pair, cheaper)
@@ -193,10 +193,10 @@ class Comparison(Opened[Priced]):
     def _other_options(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What the other purchase options say, the port over all runs included: what agrees, and what differs."""
         ports = ((pair, self._port(pair)) for pair in self.pairs)
-        return other_options([(pair, found.chance) for pair, found in ports if found is not None], self.decided)
+        return other_options([(pair, found.chance) for pair, found in ports if found is not None], self.decisive_pair)
 
     def _terms(self, train: TrainingWorkload) -> Terms:
-        pair, today = self.decided, self.priced.now.date()
+        pair, today = self.decisive_pair, self.priced.now.date()
         end = stack_end(self.trainium)
         months = train.runs / train.runs_per_month
         until = today + timedelta(days=min(months, 120.0) * DAYS_PER_MONTH)

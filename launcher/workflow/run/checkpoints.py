@@ -37,7 +37,7 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
     submission = read_submission(folder)
     if submission is not None:
         return submission.checkpoint_uri, region
-    job = folder.rendered / "job.json"
+    job = folder.rendered_folder / "job.json"
     uri = folder.read_json("rendered/job.json")["checkpoint"]["uri"] if job.is_file() else None
     if uri is not None and folder.read_json("plan.json")["checkpoint"]["uri"] is None:
         # The deployment gives the cluster's store its name.

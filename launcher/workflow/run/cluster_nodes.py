@@ -170,7 +170,7 @@ def _rate(folder: RunFolder, types: Sequence[str]) -> Decimal | None:
     quote = stored_quote(folder)
     if quote.usd_per_hour is None or not quote.nodes:
         return None
-    return (quote.rates or NO_RATES).of_types(types, quote.usd_per_hour) / quote.nodes
+    return (quote.rates or NO_RATES).for_types(types, quote.usd_per_hour) / quote.nodes
 
 
 def _dearest_rate(folder: RunFolder) -> Decimal | None:

@@ -118,7 +118,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         quoted,
         hours=hours,
         types_usd=usd_of_types(ran, rate, quoted.rates, running_h, over=False),
-        types_usd_per_hour=quoted.rates.of_types(ran[-1].instance_types, rate) - rate,
+        types_usd_per_hour=quoted.rates.for_types(ran[-1].instance_types, rate) - rate,
         interruptions=len(interrupted_attempts(ran)),
         saved=sorted(at for at in times if at >= ran[-1].started_at) if ran[-1].ended_at is None else [],
         now=now,

@@ -40,7 +40,7 @@ def _rate(attempt: Attempt, reading: Meter | None) -> Decimal | None:
     cost = None if reading is None else reading.quoted.cost
     if cost is None:
         return None
-    return cost.an_hour_more + cost.rates.of_types(attempt.instance_types, cost.usd_per_hour) - cost.usd_per_hour
+    return cost.an_hour_more + cost.rates.for_types(attempt.instance_types, cost.usd_per_hour) - cost.usd_per_hour
 
 
 def _straggler(

@@ -160,7 +160,7 @@ def test_end_of_support_within_the_plans_months_is_in_verdict_page_and_json(comp
 
 def test_verdict_names_option_and_region_of_launchable_rows(compare_plan):
     comparison = compare_plan()
-    pair = comparison.decided
+    pair = comparison.decisive_pair
     assert pair.allowed
     assert f"{pair.place}: " in comparison.verdict.text
     assert {quote.gate.allowed for quote in (pair.gpu, pair.trainium)} == {True}
@@ -180,11 +180,11 @@ def test_compared_pairs_have_equal_purchase_options(compare_plan):
 @pytest.mark.parametrize("target", [{"region": "us-east-2"}, {"region": "us-east-1"}])
 def test_other_purchase_options_appear_in_flips_or_reasons(compare_plan, target):
     comparison = compare_plan(target=target)
-    decided = comparison.decided
-    whole = [pair for pair in comparison.pairs if pair.totals is not None and pair is not decided]
+    decisive_pair = comparison.decisive_pair
+    whole = [pair for pair in comparison.pairs if pair.totals is not None and pair is not decisive_pair]
     assert whole
     for pair in whole:
-        chances = [comparison._port(each).chance for each in (pair, decided)]
+        chances = [comparison._port(each).chance for each in (pair, decisive_pair)]
         agrees = len({(chance > 0.7) - (chance < 0.3) for chance in chances}) == 1
         where = comparison.verdict.reasons if agrees else comparison.verdict.flips
         assert any(text.startswith(f"{pair.name} on both sides: ") for text in where)
@@ -192,7 +192,7 @@ def test_other_purchase_options_appear_in_flips_or_reasons(compare_plan, target)
 
 def test_port_chance_equals_share_of_joint_outcomes(compare_plan):
     comparison = compare_plan(target={"kind": "parallelcluster", "region": "us-east-2"}, purchase={"option": "spot"})
-    pair = comparison.decided
+    pair = comparison.decisive_pair
     for usd, outcomes in zip(pair.totals, pair.outcomes, strict=True):
         tenth, middle, last = (quantiles(outcomes, n=10, method="inclusive")[at] for at in (0, 4, 8))
         assert [tenth, middle, last] == pytest.approx([float(end) for end in (usd.low, usd.mid, usd.high)], rel=0.06)
@@ -219,10 +219,10 @@ def test_side_without_on_demand_offer_decides_for_other_side(compare_plan):
 def test_cheaper_side_without_market_does_not_win(compare_plan):
     cheap = compare_plan(gpu=1000, trainium=10)
     assert cheap.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
-    pair = cheap.decided
+    pair = cheap.decisive_pair
     no_market = replace(pair, trainium=replace(pair.trainium, availability=Availability.NO_MARKET))
     del vars(cheap)["verdict"]
-    vars(cheap)["decided"] = no_market
+    vars(cheap)["decisive_pair"] = no_market
     assert cheap.verdict.choice is Choice.GPU
     assert "Trainium is cheaper, but the on demand price of trn2.48xlarge shows no market" in cheap.verdict.text
 
@@ -265,8 +265,8 @@ def test_pinned_type_without_a_price_leaves_its_side_to_a_priced_type(compare_pl
     target = {"kind": "hyperpod-slurm", "region": "us-east-2", "instance_type": "trn2.48xlarge", "nodes": 4}
     compared = compare_plan({}, target=target, purchase={"option": "on-demand"})
     assert all(candidate.usd is None for candidate in compared.pinned.candidates)
-    assert compared.decided is not None
-    assert compared.decided.trainium.plan.place.instance_type != "trn2.48xlarge"
+    assert compared.decisive_pair is not None
+    assert compared.decisive_pair.trainium.plan.place.instance_type != "trn2.48xlarge"
     assert not [reason for reason in compared.verdict.reasons if "no Trainium instance" in reason]
 
 
@@ -422,7 +422,7 @@ def test_side_that_is_cheaper_and_refused_is_not_called_outside_an_open_plan(com
 def test_options_whose_jobs_a_quota_stops_are_not_called_refused(compare_plan, width, title):
     train = {"model": "llama-3.1-70b", "method": "pretrain", "tokens_b": 3000, "runs": 1}
     comparison = compare_plan(train, target={"region": ["us-east-1", "us-east-2"]})
-    assert comparison.decided.name == "on demand"
+    assert comparison.decisive_pair.name == "on demand"
     lines = page(comparison, width)
     assert any(line.strip().startswith(title) for line in lines)
     assert max(map(len, lines)) <= width

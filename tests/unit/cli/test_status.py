@@ -215,7 +215,7 @@ def test_cancel_without_terminal_requires_yes(empty_run, slipway):
 
 def test_checkpoints_of_ended_sandbox_launch_make_no_aws_calls(empty_run, slipway):
     empty_run.write_json("quote.json", QUOTE)
-    empty_run.rendered.mkdir()
+    empty_run.rendered_folder.mkdir()
     for file in ("plan.json", "rendered/job.json"):
         empty_run.write_json(file, {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
     for command, message in (

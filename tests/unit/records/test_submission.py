@@ -134,7 +134,7 @@ class TestCheckpointUri:
     def rendered(self, new_run):
         new_run.write_json("quote.json", QUOTE)
         new_run.write_json("plan.json", {"checkpoint": {"uri": None}})
-        new_run.rendered.mkdir()
+        new_run.rendered_folder.mkdir()
         new_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://slipway-x-checkpoints/jobs/x"}})
         return new_run
 
