@@ -44,7 +44,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any] | None
     """
     if "RequestType" not in event:
         api = pods.api(token_for(os.environ["CLUSTER_NAME"], boto3.client))
-        return pods.counted(api, event, datetime.now(UTC))
+        return pods.count_pods(api, event, datetime.now(UTC))
     try:
         if event["RequestType"] != "Delete":
             install(event["ResourceProperties"], boto3.client, time.sleep)

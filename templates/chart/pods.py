@@ -41,7 +41,7 @@ Ask = Callable[[str], Mapping[str, Any]]
 """Returns the API's response for a path."""
 
 
-def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def count_pods(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Count unfinished pods that use nodes or belong to Slipway's jobs, and list the pods that cannot start.
 
     `others` counts the pods among them that belong to no job of Slipway.
@@ -55,11 +55,11 @@ def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]
         now: the current time.
     """
     hosts = frozenset(event.get("hosts", ()))
-    pods = [pod for pod in listed(ask, LIVING) if works(pod) or is_on(pod, hosts)]
+    pods = [pod for pod in list_pods(ask, LIVING) if works(pod) or is_on(pod, hosts)]
     hung_s = 60.0 * float(event.get("hung_minutes", 0))
     whole = event.get("whole") is True
     at_work = {job_of(pod) for pod in pods}
-    ended = listed(ask, ENDED) if hung_s and at_work - {None} else ()
+    ended = list_pods(ask, ENDED) if hung_s and at_work - {None} else ()
     findings = [(pod, last_word(pod)) for pod in ended if job_of(pod) in at_work]
     findings += [(pod, stuck(pod, now, hung_s, whole=whole)) for pod in pods if hung_s]
     reasons = {name_of(pod): reason for pod, reason in findings if reason}
@@ -126,7 +126,7 @@ def last_word(pod: Mapping[str, Any]) -> str:
     return ""
 
 
-def listed(ask: Ask, selectors: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+def list_pods(ask: Ask, selectors: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
     """Every pod of the cluster that matches the selectors, page by page."""
     query = {**selectors, "limit": PAGE}
     while True:

@@ -99,7 +99,7 @@ class Metadata:
         return self.get("autoscaling/target-lifecycle-state") == "Terminated"
 
 
-def unpacked(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path) -> None:
     """Unpack the job folder, which appears only when it is complete, and contains only files and folders."""
     if folder.is_dir():
         return
@@ -248,7 +248,7 @@ class Job:
         self.known = tuple((instance["InstanceId"], instance["PrivateIpAddress"]) for instance in found)
         return self.known
 
-    def gathered(self) -> tuple[tuple[str, str], ...] | None:
+    def gather_members(self) -> tuple[tuple[str, str], ...] | None:
         """The members once all of them run; None if this instance must go first, or too few come in time."""
         end, said = time.monotonic() + 60 * float(self.environment["SLIPWAY_WAIT_MINUTES"]), 0
         while not self.metadata.leaving and not self.metadata.reclaimed:
@@ -265,7 +265,7 @@ class Job:
             time.sleep(LOOK_S)
         return None
 
-    def placed(self, members: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    def environment_of(self, members: tuple[tuple[str, str], ...]) -> dict[str, str]:
         """The environment of the agent on this instance."""
         addresses = dict(members)
         names, leader = list(addresses), members[0][1]
@@ -285,7 +285,7 @@ class Job:
 
     def run(self, members: tuple[tuple[str, str], ...]) -> int:
         """Run one attempt of the agent; ask it to save if an instance of the job is lost or must go."""
-        script, environment = self.folder / "kubernetes" / "start.py", self.placed(members)
+        script, environment = self.folder / "kubernetes" / "start.py", self.environment_of(members)
         process = subprocess.Popen([sys.executable, str(script)], cwd=self.folder, env=environment)
         look_at, asked = time.monotonic() + LOOK_S, False
         while process.poll() is None:
@@ -308,7 +308,7 @@ class Job:
         """Store a file of this instance next to the job's files."""
         self.s3.put_object(Bucket=self.bucket, Key=f"{self.prefix}/{name}", Body=text.encode())
 
-    def stored(self, folder: str) -> int:
+    def count_stored(self, folder: str) -> int:
         """The number of files in a folder next to the job's files."""
         return int(self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/{folder}/")["KeyCount"])
 
@@ -318,7 +318,7 @@ class Job:
         try:
             self.put(f"ended/{self.instance}.json", json.dumps({"code": code, "reason": why[:LONGEST_REASON]}))
             end = time.monotonic() + LAST_FILES_S
-            while self.stored("ended") < self.nodes and time.monotonic() < end and not self.metadata.leaving:
+            while self.count_stored("ended") < self.nodes and time.monotonic() < end and not self.metadata.leaving:
                 time.sleep(LOOK_S)
         except Exception as problem:  # noqa: BLE001 - botocore's errors, from the agent's archive: the instances end anyway
             print(f"slipway: S3 is not reachable: the instances end without their last files: {problem}")
@@ -398,7 +398,7 @@ class LogShipper(threading.Thread):
 
 
 @contextmanager
-def shipped(environment: Mapping[str, str]) -> Iterator[None]:
+def ship_logs(environment: Mapping[str, str]) -> Iterator[None]:
     """Copy the log of this boot during the block."""
     stream = f"{environment['SLIPWAY_JOB_NAME']}/{environment['SLIPWAY_INSTANCE']}"
     shipper = LogShipper(environment["SLIPWAY_LOG_GROUP"], stream, Path(environment["SLIPWAY_ROOT"]) / "boot.log")
@@ -413,7 +413,7 @@ def run_job(job: Job) -> None:
     """Run the job on this instance to its end, or until the instance must go."""
     failures, allowed = 0, job.retries() + MORE_FAILURES
     for number in range(MAX_STARTS):
-        members = job.gathered()
+        members = job.gather_members()
         if members is None and job.metadata.reclaimed:
             job.be_replaced()
         if members is None:
@@ -446,9 +446,9 @@ def main() -> int:
     folder = Path(environment["SLIPWAY_ROOT"]) / "job"
     environment["SLIPWAY_FOLDER"] = str(folder)
     try:
-        unpacked(FILES / "job.tar.gz", folder)
+        unpack(FILES / "job.tar.gz", folder)
         s3 = s3_client(folder / "slipway-agent.pyz")
-        with shipped(environment):
+        with ship_logs(environment):
             make_scratch(Path(environment.setdefault("SLIPWAY_SCRATCH", "/scratch")))
             check_chips(environment)
             use_software(environment)

@@ -63,7 +63,7 @@ class Sum:
             least=int(variables.get("LEAST_NODES", "0")),
         )
 
-    def reached(self, spent: float, usd_per_node_hour: float, count: int, *, late: bool = False) -> bool:
+    def is_reached(self, spent: float, usd_per_node_hour: float, count: int, *, late: bool = False) -> bool:
         """Whether the rest of the limit only suffices to end in good order; with `late`, only to end at all."""
         hours = (self.ending if late else self.reserve) / timedelta(hours=1)
         # Starting nodes may join before the next check.

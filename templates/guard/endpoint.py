@@ -54,7 +54,7 @@ class EndpointGuard(Guard):
 
         SageMaker does not say when an instance started. As many as its range always keeps run since the endpoint began.
         """
-        self.description, limit = self.described(), self.settings.sum
+        self.description, limit = self.describe_endpoint(), self.settings.sum
         count = sum(variant.get("CurrentInstanceCount", 0) for variant in self.variants)
         least = 0 if limit is None else min(limit.least, count)
         began = {"LaunchTime": self.description["CreationTime"]} if least else {}
@@ -65,7 +65,7 @@ class EndpointGuard(Guard):
         """The variants of the endpoint that `nodes` has described."""
         return list(self.description.get("ProductionVariants", []))
 
-    def described(self) -> Mapping[str, Any]:
+    def describe_endpoint(self) -> Mapping[str, Any]:
         """The endpoint as SageMaker describes it; empty if it does not exist."""
         try:
             description: Mapping[str, Any] = self.sagemaker.describe_endpoint(EndpointName=self.settings.name)
@@ -82,7 +82,7 @@ class EndpointGuard(Guard):
             GuardError: the reason could not be read; the message was sent without it.
         """
         subject, text = event_text(event["detail-type"], event["detail"])
-        reason = (self.attempt("read why the endpoint fails", self.described) or {}).get("FailureReason")
+        reason = (self.attempt("read why the endpoint fails", self.describe_endpoint) or {}).get("FailureReason")
         name, parameter = f"failed {reason}", self.settings.parameter
         sent = reason and self.attempt(
             "read its notifications", lambda: State.read(self.ssm, parameter).was_sent(name, self.now, SAME)
@@ -111,7 +111,7 @@ class EndpointGuard(Guard):
         reasons = [self.description.get("FailureReason", "")]
         # Only instances without a model of their own, for components, are managed by SageMaker (parts/endpoint.py).
         shared = any("ManagedInstanceScaling" in variant for variant in self.variants)
-        for name in [component["InferenceComponentName"] for component in self.listed()] if shared else []:
+        for name in [component["InferenceComponentName"] for component in self.list_components()] if shared else []:
             component = self.sagemaker.describe_inference_component(InferenceComponentName=name)
             copies = component.get("RuntimeConfig", {})
             current, desired = copies.get("CurrentCopyCount", 0), copies.get("DesiredCopyCount", 0)
@@ -131,7 +131,7 @@ class EndpointGuard(Guard):
         if texts:
             self.notify("endpoint in trouble" if fresh else "instances missing", self.with_lines("\n  ".join(texts)))
 
-    def listed(self) -> list[Mapping[str, Any]]:
+    def list_components(self) -> list[Mapping[str, Any]]:
         """The endpoint's components, as SageMaker lists them.
 
         Raises:
@@ -181,7 +181,7 @@ class EndpointGuard(Guard):
             return
         autoscaling = self.client("application-autoscaling")
         pages = autoscaling.get_paginator("describe_scalable_targets").paginate(
-            ServiceNamespace="sagemaker", ResourceIds=self.scaled()
+            ServiceNamespace="sagemaker", ResourceIds=self.scaled_resources()
         )
         # "It changes the resource's current capacity to a value that is inside of this range" (RegisterScalableTarget).
         open_ones = [target for page in pages for target in page["ScalableTargets"] if target["MaxCapacity"]]
@@ -207,7 +207,7 @@ class EndpointGuard(Guard):
             self.state.stop_reason, self.state.stopped_at = reason[:CHARACTERS], self.now
             self.attempt("record why it ended the endpoint", self.store)
 
-    def scaled(self) -> list[str]:
+    def scaled_resources(self) -> list[str]:
         """The scalable resources: the copies of the endpoint's component, or the instances of its variants."""
         name = self.settings.name
         return [
@@ -221,10 +221,10 @@ class EndpointGuard(Guard):
         Raises:
             ClientError: SageMaker refuses.
         """
-        status = self.described().get("EndpointStatus", "Deleting")
+        status = self.describe_endpoint().get("EndpointStatus", "Deleting")
         if status == "Deleting":
             return
-        components = self.listed()
+        components = self.list_components()
         for component in components:
             if component["InferenceComponentStatus"] != "Deleting":
                 self.sagemaker.delete_inference_component(InferenceComponentName=component["InferenceComponentName"])

@@ -290,7 +290,7 @@ class Guard:
         if self.settings.prepaid:
             if folder is not None:
                 self.notify_of_idle(folder, reason, count)
-        elif self.settings.shared and not confirmed and not self.measured(nodes):
+        elif self.settings.shared and not confirmed and not self.has_measured(nodes):
             if self.first(f"hung {jobs}"):
                 self.notify("job may hang", f"{reason}, by its heartbeats alone. {self.not_stopped}")
         else:
@@ -437,7 +437,7 @@ class Guard:
         if limit is None:
             return
         spent, rate = self.spent, self.rate
-        if not limit.reached(spent, rate, count or 0):
+        if not limit.is_reached(spent, rate, count or 0):
             return
         words = limit.words(spent, 0.0 if self.state is None else self.state.above_usd)
         reason = f"{words}. {GO_ON}"
@@ -447,7 +447,7 @@ class Guard:
         word = self.attempt("tell the job to stop", lambda: request_stop(self.client("s3"), limit, spent, self.now))
         if word is None:
             # The job gets no request to stop. Its nodes end when the budget left covers only their end.
-            if limit.reached(spent, rate, count or 0, late=True):
+            if limit.is_reached(spent, rate, count or 0, late=True):
                 why = self.failures[-1].words.partition("\n")[0]
                 self.end(f"{words}; the guard {why}. {GO_ON}", count, BUDGET)
             return
@@ -493,7 +493,7 @@ class Guard:
         since, values = self.now - window, self.values(nodes)
         return all(is_idle(node, values.get(node["InstanceId"], {}), since, self.now) for node in nodes)
 
-    def measured(self, nodes: list[Node]) -> bool:
+    def has_measured(self, nodes: list[Node]) -> bool:
         """Whether metrics that no job of another cluster can write would contradict false heartbeats."""
         return any("CpuOptions" in node for node in nodes)
 

@@ -14,7 +14,7 @@ from boots import IN_A_ROW
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
-from hyperpod_boots import NAMED, FailedStart, last_lines, listed, reasons, replaced
+from hyperpod_boots import NAMED, FailedStart, failed_starts, last_lines, reasons, replaced_starts
 from idleness import SAMPLE
 from job_messages import Beat, Folder
 from schedule import EVERY, nodes_namespace
@@ -85,11 +85,11 @@ class HyperPodGuard(Guard):
     def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:
         """Name workers that fail to start, with SageMaker's reason; after three in a row, delete all workers."""
         handled = None if self.state is None else self.state.boots_until
-        failed = listed(self.listed)
+        failed = failed_starts(self.listed)
         # Beside running workers a listed one stays for users to see: SageMaker starts no other in its place.
         stops = len(failed) >= IN_A_ROW and not count
         if self.continuous and self.listed:
-            row = replaced(self.sagemaker, self.settings.name, WORKERS, self.now, max(began, handled or began))
+            row = replaced_starts(self.sagemaker, self.settings.name, WORKERS, self.now, max(began, handled or began))
             stops = len(row) >= IN_A_ROW
             failed = row or failed
         if not failed:

@@ -40,7 +40,7 @@ class FailedStart(NamedTuple):
     reason: str
 
 
-def listed(nodes: list[Mapping[str, Any]]) -> list[FailedStart]:
+def failed_starts(nodes: list[Mapping[str, Any]]) -> list[FailedStart]:
     """The workers that SageMaker lists as failed."""
     return [
         FailedStart(
@@ -51,7 +51,7 @@ def listed(nodes: list[Mapping[str, Any]]) -> list[FailedStart]:
     ]
 
 
-def replaced(sagemaker: Any, cluster: str, group: str, now: datetime, since: datetime) -> list[FailedStart]:
+def replaced_starts(sagemaker: Any, cluster: str, group: str, now: datetime, since: datetime) -> list[FailedStart]:
     """The workers that failed to start after `since` and after the newest one that started, newest first.
 
     Empty if one started shortly ago: it shows that others can.

@@ -128,7 +128,7 @@ class Folder:
         """
         page = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/", Delimiter="/")
         oldest = sorted(page.get("Contents", []), key=lambda entry: entry["LastModified"])[:MOST]
-        return [Message(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest if self.in_time()]
+        return [Message(entry["Key"], *parse_message(self.text(entry["Key"]))) for entry in oldest if self.in_time()]
 
     def beats(self, now: datetime, hung_s: float = 0.0) -> list[Beat]:
         """The heartbeats of the nodes that run a job, up to the first that is working.
@@ -202,10 +202,12 @@ class Folder:
         return True
 
 
-def parsed(text: str) -> tuple[str, str]:
+def parse_message(text: str) -> tuple[str, str]:
     """The event of an object, and its message in one line.
 
-    >>> parsed('{"event": "forecast", "job": "tiny", "attempt": 2, "what": null, "reason": "too dear", "at": "noon"}')
+    >>> parse_message(
+    ...     '{"event": "forecast", "job": "tiny", "attempt": 2, "what": null, "reason": "too dear", "at": "noon"}'
+    ... )
     ('forecast', 'job tiny, attempt 2: too dear (noon)')
     """
     try:

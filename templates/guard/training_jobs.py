@@ -94,7 +94,7 @@ class TrainingJobGuard(Guard):
             for number in range(1, job["ResourceConfig"]["InstanceCount"] + 1)
         ]
 
-    def measured(self, nodes: list[Node]) -> bool:
+    def has_measured(self, nodes: list[Node]) -> bool:
         """Whether SageMaker's metrics of a node exist: a role may lack the right to write them."""
         return any(self.values(nodes)[node["InstanceId"]]["CPUUtilization"] for node in nodes)
 

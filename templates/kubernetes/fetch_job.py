@@ -90,7 +90,7 @@ def credentials() -> tuple[str, str, str]:
     )
 
 
-def signed(bucket: str, key: str, region: str, data: "bytes | None" = None) -> urllib.request.Request:
+def sign_request(bucket: str, key: str, region: str, data: "bytes | None" = None) -> urllib.request.Request:
     """A signed request that reads an object, or with `data` writes it (AWS Signature Version 4)."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     base = endpoint or f"https://s3.{region}.{SUFFIX}"
@@ -133,8 +133,8 @@ def record(reason: str) -> None:
     """Record in the run's part of the store that the run failed, and why."""
     bucket, _, place = os.environ["SLIPWAY_JOURNAL"].removeprefix("s3://").partition("/")
     life = json.dumps({"life": 1, "completed": True, "failed": BAD_JOB})
-    answer(signed(bucket, f"{place}/life.json", REGION, f"{life}\n".encode()))
-    log = signed(bucket, f"{place}/log.txt/000000000000000", REGION, f"{reason}\n".encode())
+    answer(sign_request(bucket, f"{place}/life.json", REGION, f"{life}\n".encode()))
+    log = sign_request(bucket, f"{place}/log.txt/000000000000000", REGION, f"{reason}\n".encode())
     log.add_header("If-None-Match", "*")
     with contextlib.suppress(urllib.error.HTTPError):  # an earlier life has begun it
         answer(log)
@@ -150,15 +150,15 @@ def end_pod(reason: str) -> NoReturn:
     sys.exit(0)
 
 
-def fetched(uri: str) -> bytes:
+def download(uri: str) -> bytes:
     """The bytes of an object; a bucket of another region is read in the region that its error names."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
-        return answer(signed(bucket, key, REGION))
+        return answer(sign_request(bucket, key, REGION))
     except urllib.error.HTTPError as problem:
         there = problem.headers.get("x-amz-bucket-region")
         if there and there != REGION:
-            return answer(signed(bucket, key, there))
+            return answer(sign_request(bucket, key, there))
         if problem.code >= SERVERS_FAULT:
             raise
         end_run(f"slipway: {uri}: S3 answers {problem.code}: {problem.read(300).decode(errors='replace')}")
@@ -194,7 +194,7 @@ def fetch() -> None:
         fresh = FOLDER.with_name(f".{FOLDER.name}-{os.getpid()}")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        content = fetched(uri)
+        content = download(uri)
         digest = hashlib.sha256(content).hexdigest()
         if (str(len(content)), digest) != (size, expected):
             end_run(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {expected}")

@@ -111,9 +111,9 @@ def nvidia_samples() -> Iterator[Sample]:
     """One sample per minute."""
     while True:
         try:
-            yield of_dcgm(output_of("dcgmi", "dmon", "-e", DCGM_FIELDS, "-c", "1"))
+            yield dcgm_sample(output_of("dcgmi", "dmon", "-e", DCGM_FIELDS, "-c", "1"))
         except (OSError, subprocess.SubprocessError, ValueError):
-            yield of_smi(output_of("nvidia-smi", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"))
+            yield smi_sample(output_of("nvidia-smi", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"))
         time.sleep(PERIOD_S)
 
 
@@ -134,7 +134,7 @@ def neuron_samples() -> Iterator[Sample]:
         os.close(read)
         try:
             for line in monitor.stdout or ():
-                yield of_neuron(line)
+                yield neuron_sample(line)
         finally:
             monitor.terminate()
 
@@ -144,17 +144,17 @@ def output_of(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PERIOD_S).stdout
 
 
-def of_dcgm(text: str) -> Sample:
+def dcgm_sample(text: str) -> Sample:
     """The sample of a table of `dcgmi dmon`: a line per GPU, "GPU 0  98  70123  0", N/A for a field without value."""
-    return of_rows([line.split()[2:] for line in text.splitlines() if line.startswith("GPU")])
+    return sample_of_rows([line.split()[2:] for line in text.splitlines() if line.startswith("GPU")])
 
 
-def of_smi(text: str) -> Sample:
+def smi_sample(text: str) -> Sample:
     """The sample of nvidia-smi's values: one line per GPU, "98, 70123, 0"."""
-    return of_rows([line.split(",") for line in text.splitlines() if line.strip()])
+    return sample_of_rows([line.split(",") for line in text.splitlines() if line.strip()])
 
 
-def of_rows(rows: list[list[str]]) -> Sample:
+def sample_of_rows(rows: list[list[str]]) -> Sample:
     """The sample of the three values of each GPU.
 
     Raises:
@@ -180,7 +180,7 @@ def number(text: str) -> float | None:
         return None
 
 
-def of_neuron(line: str) -> Sample:
+def neuron_sample(line: str) -> Sample:
     """The sample of one report of neuron-monitor; the report omits unused cores, which count as idle."""
     report = json.loads(line)
     hardware = report["neuron_hardware_info"]

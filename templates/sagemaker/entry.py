@@ -40,18 +40,18 @@ LONGEST_REASON = 1000
 PAUSE_S = 2.0
 
 
-def ranked(hosts: list[str]) -> list[str]:
+def ranked_hosts(hosts: list[str]) -> list[str]:
     """The hosts in order of their numbers: as text, algo-10 would come before algo-2.
 
-    >>> ranked(["algo-10", "algo-2", "algo-1"])
+    >>> ranked_hosts(["algo-10", "algo-2", "algo-1"])
     ['algo-1', 'algo-2', 'algo-10']
     """
     return sorted(hosts, key=lambda host: [int(part) if part.isdigit() else 0 for part in re.split(r"(\d+)", host)])
 
 
-def placed(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> None:
+def write_placement(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> None:
     """Set the agent's variables for this node, from resourceconfig.json."""
-    hosts, here = ranked(list(config["hosts"])), config["current_host"]
+    hosts, here = ranked_hosts(list(config["hosts"])), config["current_host"]
     environment["SLIPWAY_PARTS"] = str(len(hosts))
     environment["JOB_COMPLETION_INDEX"] = str(hosts.index(here))
     environment.setdefault("SLIPWAY_MEETING", hosts[0])
@@ -68,7 +68,7 @@ def placed(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> 
             environment["NCCL_SOCKET_IFNAME"] = interface
 
 
-def unpacked(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path) -> None:
     """Unpack the job folder, which appears only when it is complete, and contains only files and folders."""
     if folder.is_dir():
         return
@@ -153,12 +153,12 @@ def reason(folder: Path, code: int) -> str:
     return f"{found or 'the agent ended'} (exit code {code})"
 
 
-def written(folder: Path) -> int:
+def size_of_events(folder: Path) -> int:
     """The size of the events that this node's agents have written."""
     return sum(path.stat().st_size for path in folder.glob("events*.jsonl"))
 
 
-def failed(text: str, code: int) -> int:
+def fail(text: str, code: int) -> int:
     """Write a failure to SageMaker's failure file; return its exit code."""
     print(f"slipway: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the job's log
     output = ML / "output"
@@ -173,30 +173,30 @@ def main() -> int:
     config = json.loads((ML / "input" / "config" / "resourceconfig.json").read_text(encoding="utf-8"))
     given = json.loads((CHANNEL / "environment.json").read_text(encoding="utf-8"))
     environment = {**given, **environment}
-    placed(config, environment)
+    write_placement(config, environment)
     folder = Path(environment["SLIPWAY_ROOT"]) / "job"
     starter = Starter(environment)
     try:
-        unpacked(CHANNEL / "job.tar.gz", folder)
+        unpack(CHANNEL / "job.tar.gz", folder)
     except (OSError, tarfile.TarError, ValueError) as problem:
-        return failed(f"cannot unpack the job folder: {problem}", BAD_JOB)
+        return fail(f"cannot unpack the job folder: {problem}", BAD_JOB)
     code = starter.run(folder / "fetch_work.py", folder)
     if code:
-        return failed("cannot fetch the command's folder: see the log of this node", code)
+        return fail("cannot fetch the command's folder: see the log of this node", code)
     silent = 0
     for _ in range(MAX_STARTS):
-        before = written(folder)
+        before = size_of_events(folder)
         code = starter.run(folder / "kubernetes" / "start.py", folder)
         if code == 0 or starter.leaving:
             return code
         if code in (STOPPED, BAD_JOB):
-            return failed(reason(folder, code), code)
-        silent = silent + 1 if written(folder) == before else 0
+            return fail(reason(folder, code), code)
+        silent = silent + 1 if size_of_events(folder) == before else 0
         if silent == FAILED_STARTS:
             said = " | ".join(starter.said.decode(errors="replace").split("\n")).strip(" |")
-            return failed(f"the agent could not start, {silent} times in a row (exit code {code}): {said}", code)
+            return fail(f"the agent could not start, {silent} times in a row (exit code {code}): {said}", code)
         starter.wait(PAUSE_S)
-    return failed(f"started {MAX_STARTS} times without an end", code)
+    return fail(f"started {MAX_STARTS} times without an end", code)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def download(work: Mapping[str, Any], target: Path) -> None:
         raise Refusal(f"{work['uri']} has {size} bytes and SHA-256 {digest.hexdigest()}, not those of work.json")
 
 
-def checked(member: tarfile.TarInfo, links: set[str]) -> None:
+def check(member: tarfile.TarInfo, links: set[str]) -> None:
     """Refuse a member that would be outside the folder, by its name, by its target or through an earlier link."""
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
@@ -83,7 +83,7 @@ def unpack(archive: Path, folder: Path) -> None:
         members = packed.getmembers()
         links: set[str] = set()
         for member in members:
-            checked(member, links)
+            check(member, links)
         if any(str(parent) in links for member in members for parent in PurePosixPath(member.name).parents):
             raise Refusal("a file lies behind a link")
         for member in members:

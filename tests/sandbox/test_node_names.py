@@ -27,7 +27,7 @@ def module(path):
 root, config, script = sys.argv[1:]
 sys.path.insert(0, root)
 environment = dict(os.environ, SLIPWAY_OPERATOR="job", SLIPWAY_RUN_KEY="run")
-module(root + "/templates/sagemaker/entry.py").placed(json.loads(config), environment)
+module(root + "/templates/sagemaker/entry.py").write_placement(json.loads(config), environment)
 module(root + "/templates/kubernetes/start.py").rendezvous(environment)
 from launcher.agent.node.peers import _own_address
 print("announces", _own_address(environment["SLIPWAY_NODE"]), flush=True)

@@ -129,7 +129,7 @@ with Sandbox(scheduler=scheduler) as sandbox:
     script = test.script_in(folder, "trap '' TERM; setsid sleep 600 & echo ready; sleep 600; sleep 600")
     job = test.jobs_on(sandbox, "demo").submit(script, folder=folder, environment=sandbox.job_environment(os.environ))
     test.until(lambda: (folder / "out").exists() and "ready" in (folder / "out").read_text())
-    print(json.dumps(test.described(sandbox)), flush=True)
+    print(json.dumps(test.describe(sandbox)), flush=True)
     if len(sys.argv) > 3:
         raise RuntimeError("something went wrong")
     time.sleep(600)

@@ -28,7 +28,7 @@ def counted_pods(pods_module, cluster):
 
     def count_pods(*, whole=False):
         later = datetime.now(UTC) + timedelta(minutes=30)
-        return pods_module.counted(pods_module.api(cluster.tokens.own), {"hung_minutes": 15, "whole": whole}, later)
+        return pods_module.count_pods(pods_module.api(cluster.tokens.own), {"hung_minutes": 15, "whole": whole}, later)
 
     return count_pods
 
@@ -123,8 +123,8 @@ def test_pod_on_workers_without_chips_counts(pods_module, cluster, put, until):
     cluster.add_node("n1")
     put("theirs")
     ask = pods_module.api(cluster.tokens.own)
-    until(lambda: pods_module.counted(ask, {"hosts": ["127.0.0.1"]}, datetime.now(UTC))["others"] == 1)
-    assert pods_module.counted(ask, {"hosts": ["10.0.0.1"]}, datetime.now(UTC))["pods"] == 0
+    until(lambda: pods_module.count_pods(ask, {"hosts": ["127.0.0.1"]}, datetime.now(UTC))["others"] == 1)
+    assert pods_module.count_pods(ask, {"hosts": ["10.0.0.1"]}, datetime.now(UTC))["pods"] == 0
 
 
 @pytest.mark.parametrize("kind, count", [("ReplicaSet", 1), ("DaemonSet", 0), ("Node", 0)])
@@ -132,9 +132,9 @@ def test_daemonset_pods_on_workers_do_not_count(pods_module, kind, count):
     metadata = {"name": "p", "namespace": "x", "ownerReferences": [{"kind": kind}]}
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"hostIP": "10.0.0.1"}}
     event = {"hosts": ["10.0.0.1"]}
-    assert pods_module.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == count
+    assert pods_module.count_pods(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == count
     metadata["namespace"] = "kube-system"
-    assert pods_module.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == 0
+    assert pods_module.count_pods(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == 0
 
 
 def test_ended_pods_do_not_count(cluster, count, put, until):

@@ -77,7 +77,7 @@ def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
     assert scaling == STOPPED
     assert json.loads(message)["schema"] == "slipway.trouble/1"
     with guard_module("job_messages") as messages:
-        event, words = messages.parsed(message)
+        event, words = messages.parse_message(message)
         assert event in messages.SUBJECTS
     assert words.startswith("job unfit-1, attempt 1: 3 instances could not start it")
     assert "no driver for this chip" in words

@@ -161,7 +161,7 @@ def test_training_job_hosts_are_ranked_by_number(entry):
     hosts = sorted(f"algo-{number}" for number in range(1, 13))
     assert hosts[1] == "algo-10"
     environment = {}
-    entry.placed({"hosts": hosts, "current_host": "algo-2", "network_interface_name": "eth0"}, environment)
+    entry.write_placement({"hosts": hosts, "current_host": "algo-2", "network_interface_name": "eth0"}, environment)
     assert environment["JOB_COMPLETION_INDEX"] == "1"
     assert environment["SLIPWAY_MEETING"] == "algo-1"
     assert environment["SLIPWAY_PARTS"] == "12"
@@ -290,7 +290,7 @@ def test_job_archive_with_a_path_outside_the_folder_is_refused(tmp_path, entry):
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(outside, "../outside")
     with pytest.raises(ValueError, match="outside the job folder"):
-        entry.unpacked(archive, tmp_path / "folder" / "job")
+        entry.unpack(archive, tmp_path / "folder" / "job")
 
 
 def test_input_channel_contains_entry_script_environment_and_job_document(plan_of, bundle_of):
