@@ -15,7 +15,7 @@ from infra.build import build_app
 from infra.by_hand import image_note, removal_note
 from infra.chart_files import add_chart
 from infra.pinned import pin_plan
-from infra.quoted import gate_word
+from infra.quoted import gate_decision
 from infra.refusal import refusal_text
 from launcher import plan_file
 from launcher.catalog.hyperpod_chart import chart_pins
@@ -42,7 +42,7 @@ def synthesise(app: App, account: str | None = None) -> int:
         path, gated = _plan_path(app.node), _gate_enabled(app.node)
         named = app.node.try_get_context(PLAN) is not None
         plan = pin_plan(plan_file.load(path), catalog)
-        passed = gate_word(path, plan, datetime.now(UTC))
+        passed = gate_decision(path, plan, datetime.now(UTC))
         if passed.refusal is not None and gated:
             raise passed.refusal
         build_app(plan, account=account, app=app, catalog=catalog)

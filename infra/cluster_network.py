@@ -62,9 +62,9 @@ def cluster_network(
     scope: Construct, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
 ) -> ClusterNetwork:
     """The network and the checkpoint store of a plan's cluster, created if the plan names none."""
-    lasting = {key: value for key, value in tags.items() if key == CLUSTER_TAG or key in plan.request.tags}
-    vpc_id, subnet, stack = _network(scope, plan, catalog, account=account, tags=lasting)
-    store_uri, store = _store(scope, plan, account=account, tags=lasting)
+    stable_tags = {key: value for key, value in tags.items() if key == CLUSTER_TAG or key in plan.request.tags}
+    vpc_id, subnet, stack = _network(scope, plan, catalog, account=account, tags=stable_tags)
+    store_uri, store = _store(scope, plan, account=account, tags=stable_tags)
     return ClusterNetwork(vpc_id, subnet, store_uri, store, stack, {} if stack is None else stack.subnets_by_zone)
 
 

@@ -39,7 +39,7 @@ class GateDecision:
     refusal: SlipwayError | None
 
 
-def gate_word(path: Path, plan: Plan, now: datetime) -> GateDecision:
+def gate_decision(path: Path, plan: Plan, now: datetime) -> GateDecision:
     """The gate's verdict for a plan.
 
     A quote is valid inside a saved plan, and next to a run folder's `plan.json`.

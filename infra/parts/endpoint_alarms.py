@@ -17,7 +17,7 @@ from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 
 _STATE = "SageMaker Endpoint State Change"
-_TROUBLE = (
+_PROBLEM_ALARMS = (
     "FAILED",
     "Failed",
     "ROLLING_BACK",
@@ -91,7 +91,7 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
     pattern = {
         "source": ["aws.sagemaker"],
         "detail-type": [_STATE],
-        "detail": {"EndpointName": [cluster_name(plan)], "EndpointStatus": list(_TROUBLE)},
+        "detail": {"EndpointName": [cluster_name(plan)], "EndpointStatus": list(_PROBLEM_ALARMS)},
     }
     guardrails.notify("State", "an endpoint that fails or is rolled back", pattern)
 
@@ -125,7 +125,7 @@ class EndpointAlarms(Construct):
         self._endpoint, self._streaming, self._idle_minutes = endpoint, streaming, idle_minutes
         watches = self._watches()
         kinds = endpoint_alarms(
-            endpoint.mode, scales_to_zero=endpoint.scales_to_zero, tells_idle=idle_minutes is not None
+            endpoint.mode, scales_to_zero=endpoint.scales_to_zero, has_idle_alarm=idle_minutes is not None
         )
         self._made = {alarm: self._alarm(alarm, watches[alarm]) for alarm in kinds}
         self.rollback = tuple(self._made[alarm] for alarm in _ROLLBACK if alarm in self._made)

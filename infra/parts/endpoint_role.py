@@ -9,7 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.parts.endpoint_store import CAPTURED, FAILURES, INPUT, OUTPUT, EndpointStore
-from infra.parts.node_policy import OWN_PATH, lending_statement
+from infra.parts.node_policy import OWN_PATH, key_grant_statement
 from infra.parts.registry import pull_statements
 from infra.parts.vpc_access import vpc_statements
 from launcher.model.endpoint import Endpoint, EndpointMode
@@ -84,7 +84,7 @@ class EndpointRole(Construct):
         """Permissions to read and write with the key, and to grant it to SageMaker for the volumes of its instances."""
         return [
             iam.PolicyStatement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[arn]),
-            lending_statement(arn),
+            key_grant_statement(arn),
         ]
 
     @staticmethod

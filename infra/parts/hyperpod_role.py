@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
-from infra.parts.node_policy import lending_statement
+from infra.parts.node_policy import key_grant_statement
 from infra.parts.vpc_access import describe_network
 
 SERVICE_POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
@@ -25,14 +25,14 @@ def _report(namespace: str) -> iam.PolicyStatement:
     )
 
 
-def _lend(key_arn: str) -> list[iam.PolicyStatement]:
+def _key_statements(key_arn: str) -> list[iam.PolicyStatement]:
     """Permissions to grant the key of the root volumes to SageMaker, for the start of every further instance.
 
     Developer guide, "Customer managed AWS KMS key encryption for SageMaker HyperPod": UpdateCluster,
     BatchAddClusterNodes and UpdateClusterSoftware use the execution role's permissions.
     """
     found = iam.PolicyStatement(sid="DescribeKey", actions=["kms:DescribeKey"], resources=[key_arn])
-    return [lending_statement(key_arn), found]
+    return [key_grant_statement(key_arn), found]
 
 
 class HyperPodRole(Construct):
@@ -84,7 +84,7 @@ class HyperPodRole(Construct):
                         *self._interfaces(subnet_id, security_group_ids),
                         *([] if namespace is None else [_report(namespace)]),
                         *([] if eks_arn is None else self._eks_statements(subnet_id, eks_arn)),
-                        *([] if kms_key_arn is None else _lend(kms_key_arn)),
+                        *([] if kms_key_arn is None else _key_statements(kms_key_arn)),
                     ]
                 )
             },

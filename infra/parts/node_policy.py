@@ -68,7 +68,7 @@ class NodePolicy(Construct):
         path: str = PATH,
         in_store: Sequence[iam.PolicyStatement] | None = None,
         starts_machines: bool = False,
-        lends_key: bool = False,
+        grants_key: bool = False,
         reached: Sequence[Reach] = (),
         conditions: Mapping[str, Mapping[str, Any]] | None = None,
         reports_as: str | None = None,
@@ -76,7 +76,7 @@ class NodePolicy(Construct):
         """`kms_key_arn` None: S3's own key.
 
         `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_machines`: one
-        node starts the others, whose root volumes may use the key. `lends_key`: a service makes the volumes.
+        node starts the others, whose root volumes may use the key. `grants_key`: a service makes the volumes.
 
         `in_store` None: the permissions of all jobs that
         share one role. `reached` are the plan's S3 places other than the store, under `conditions`. `reports_as` is the
@@ -91,7 +91,7 @@ class NodePolicy(Construct):
                 )
             )
             statements += volume_statements(kms_key_arn) if starts_machines else ()
-            statements += [lending_statement(kms_key_arn)] if lends_key else []
+            statements += [key_grant_statement(kms_key_arn)] if grants_key else []
         if fetched:
             scripts = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in fetched]
             statements.append(iam.PolicyStatement(sid="GetSetUpScripts", actions=["s3:GetObject"], resources=scripts))
@@ -137,7 +137,7 @@ def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
     ]
 
 
-def lending_statement(key_arn: str) -> iam.PolicyStatement:
+def key_grant_statement(key_arn: str) -> iam.PolicyStatement:
     """Permission to grant a key to SageMaker for the volumes of its instances."""
     return iam.PolicyStatement(
         sid="CreateKeyGrant",

@@ -68,7 +68,7 @@ class InstancesStack(ClusterStack):
         log.apply_removal_policy(RemovalPolicy.DESTROY)
         profile = self._profile(names, log.ref)
         # A new version of the launch template for every plan would be noise in its history.
-        lasting = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
+        stable_tags = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         self.group = InstanceGroup(
             self,
             "Instances",
@@ -77,7 +77,7 @@ class InstancesStack(ClusterStack):
             profile=profile,
             user_data=user_data(plan, names),
             public=network.public,
-            tags=lasting,
+            tags=stable_tags,
         )
         self.group.resource.node.add_dependency(*security.rules, profile)
         self._outputs(names)

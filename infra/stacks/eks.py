@@ -96,7 +96,7 @@ class EksStack(ClusterStack):
                 reports=report_statements(folder, key_arn),
             ).role_arn
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
-        lasting = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
+        stable_tags = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         return {
             node_group_context.name: NodeGroup(
                 self,
@@ -106,7 +106,7 @@ class EksStack(ClusterStack):
                 role_arn=role_arn,
                 subnet_id=network.subnet_id,
                 security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
-                tags=lasting,
+                tags=stable_tags,
                 # The system node is no try of the jobs' nodes.
                 reports=boots_uri(folder.word_uri) if node_group_context.name == WORKERS else None,
             )

@@ -55,10 +55,10 @@ _WHY_UNKNOWN = (
 _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 
 
-def guard_rights(plan: Plan, scope: Construct, asks: str) -> Rights:
+def guard_rights(plan: Plan, scope: Construct, counter_arn: str) -> Rights:
     """The guard's permissions: delete workers, and call the function in the cluster's network that counts pods."""
     base = hyperpod_guard.rights(plan, scope)
-    call, variables = count_pods(asks, plan)
+    call, variables = count_pods(counter_arn, plan)
     return Rights(reads=base.reads, stop=(*base.stop, call), variables={**base.variables, **variables})
 
 

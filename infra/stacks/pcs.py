@@ -213,7 +213,7 @@ class PcsStack(ClusterStack):
     def _groups(self, context: PcsContext, profile: PcsProfile, scripts: PcsScripts) -> dict[str, PcsGroup]:
         image = context.image or self._image()
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
-        lasting = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
+        stable_tags = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         groups = {}
         for number, group in enumerate(context.groups):
             groups[group.name] = PcsGroup(
@@ -225,7 +225,7 @@ class PcsStack(ClusterStack):
                 image=image,
                 profile=profile,
                 scripts=scripts,
-                tags=lasting,
+                tags=stable_tags,
             )
             if group.queue is not None:
                 pcs.CfnQueue(

@@ -123,7 +123,7 @@ class TrainingJobsStack(ClusterStack):
             in_store=[*store_statements(store, compile_cache=compiles), tidy],
             reached=reached_locations(plan.request),
             # Local disks are encrypted by their hardware; other volumes get the key (VolumeKmsKeyId).
-            lends_key=not facts.nvme_gb,
+            grants_key=not facts.nvme_gb,
         )
 
 

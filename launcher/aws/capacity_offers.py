@@ -9,7 +9,7 @@ from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
 from launcher.aws.session import Session
 from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import Key
-from launcher.model.capacity import CapacityOffer, CapacityWish, OfferKind
+from launcher.model.capacity import CapacityOffer, CapacityRequest, OfferKind
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import ml_name
 
@@ -94,7 +94,9 @@ def _parts(offering: Mapping[str, Any], instance_type: str) -> Iterator[Decimal]
         yield Decimal(minutes) / 60 * count
 
 
-def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
+def block_offers(
+    session: Session, capacity_request: CapacityRequest, zones: Mapping[str, str]
+) -> tuple[CapacityOffer, ...]:
     """Capacity Blocks in the session's region that match a wish.
 
     The wish has a number of instances and a length that EC2 sells; `zones` are zone ids by zone name.
@@ -104,16 +106,16 @@ def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str])
     """
     offerings = items(
         session.client("ec2").describe_capacity_block_offerings,
-        f"Capacity Blocks of {wish.text} in {session.region}",
+        f"Capacity Blocks of {capacity_request.text} in {session.region}",
         "CapacityBlockOfferings",
-        InstanceType=wish.instance_type,
-        InstanceCount=wish.count,
-        CapacityDurationHours=wish.hours,
-        StartDateRange=wish.earliest,
-        EndDateRange=wish.latest,
+        InstanceType=capacity_request.instance_type,
+        InstanceCount=capacity_request.count,
+        CapacityDurationHours=capacity_request.hours,
+        StartDateRange=capacity_request.earliest,
+        EndDateRange=capacity_request.latest,
         AllAvailabilityZones=True,
     )
-    return tuple(_blocks(offerings, session.region, wish.instance_type, zones))
+    return tuple(_blocks(offerings, session.region, capacity_request.instance_type, zones))
 
 
 def _blocks(
@@ -180,7 +182,7 @@ def extension_offers(session: Session, reservation: str, hours: int) -> tuple[Ca
 
 
 def plan_offers(
-    session: Session, wish: CapacityWish, zones: Mapping[str, str], planned_for: str
+    session: Session, capacity_request: CapacityRequest, zones: Mapping[str, str], planned_for: str
 ) -> tuple[CapacityOffer, ...]:
     """Training plans that match a wish; empty if SageMaker has no plans for the type in the region.
 
@@ -190,20 +192,20 @@ def plan_offers(
     try:
         offerings = items(
             session.client("sagemaker").search_training_plan_offerings,
-            f"training plans of {wish.text} in {session.region}",
+            f"training plans of {capacity_request.text} in {session.region}",
             "TrainingPlanOfferings",
-            InstanceType=ml_name(wish.instance_type),
-            InstanceCount=wish.count,
-            StartTimeAfter=wish.earliest,
-            EndTimeBefore=wish.latest,
-            DurationHours=wish.hours,
+            InstanceType=ml_name(capacity_request.instance_type),
+            InstanceCount=capacity_request.count,
+            StartTimeAfter=capacity_request.earliest,
+            EndTimeBefore=capacity_request.latest,
+            DurationHours=capacity_request.hours,
             TargetResources=[planned_for],
         )
     except AwsError as problem:
         if failed_with(problem, code="ValidationException", phrase="instance type"):
             return ()
         raise
-    return tuple(_plans(offerings, session.region, wish.instance_type, zones))
+    return tuple(_plans(offerings, session.region, capacity_request.instance_type, zones))
 
 
 def _plans(

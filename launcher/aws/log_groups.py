@@ -9,7 +9,7 @@ from launcher.aws.session import Session, error_code, translate_errors
 from launcher.model.errors import AwsError
 
 LAST_LINES = 50
-TROUBLE = ("error", "exception", "fatal", "failed")
+PROBLEM_WORDS = ("error", "exception", "fatal", "failed")
 """Words of a line that gives the reason for a failure."""
 _MILLISECONDS = 1000
 
@@ -83,15 +83,15 @@ def stream_names(session: Session, group: str) -> Iterator[str]:
     return (str(stream["logStreamName"]) for stream in listed)
 
 
-def trouble_line(session: Session, group: str) -> str | None:
+def problem_line(session: Session, group: str) -> str | None:
     """The last line of a log group that reports trouble, else its last line; None if the group has no line.
 
     Raises:
         AwsError: a call failed for a reason other than a missing group or missing permission.
     """
     lines = newest_lines(session, group, LAST_LINES)
-    telling = [line for line in lines if any(word in line.lower() for word in TROUBLE)]
-    return next(iter([*reversed(telling), *reversed(lines)]), None)
+    problem_lines = [line for line in lines if any(word in line.lower() for word in PROBLEM_WORDS)]
+    return next(iter([*reversed(problem_lines), *reversed(lines)]), None)
 
 
 def last_lines(session: Session, group: str, stream: str, count: int) -> tuple[str, ...]:

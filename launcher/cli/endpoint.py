@@ -36,14 +36,14 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Use a deployed endpoint: its URL, a token, one request, a load test.", no_args_is_help=True
     )
-    group.command("test")(ask_once)
+    group.command("test")(send_request)
     group.command("load")(load)
     group.command("url")(url)
     group.command("token")(token)
     app.add_typer(group, name="endpoint")
 
 
-def ask_once(
+def send_request(
     name: Name,
     *,
     region: Where = None,
@@ -54,11 +54,11 @@ def ask_once(
 ) -> None:
     """Check that an endpoint runs the deployed configuration, and send it one real request."""
     from launcher.answers.endpoint import answer_document, answer_page
-    from launcher.workflow.cluster.endpoint import asker, probe, served_endpoint
+    from launcher.workflow.cluster.endpoint import probe, request_sender, served_endpoint
 
     session = _session(name, region, sandbox=sandbox)
     endpoint = served_endpoint(name, session)
-    state, reply = probe(endpoint, session, asker(endpoint, session, most_tokens=tokens, timeout_s=timeout))
+    state, reply = probe(endpoint, session, request_sender(endpoint, session, most_tokens=tokens, timeout_s=timeout))
     if json:
         output.document(answer_document(endpoint, state, reply))
     else:

@@ -47,13 +47,13 @@ def top(
     name = places.plan_name(run)
     folder = with_running_job(name, Path.cwd(), os.environ, output.say)
 
-    def look_again() -> "JobNow":
+    def read_again() -> "JobNow":
         """A look, which is kept for the page of the report."""
         seen = look(name, folder, os.environ)
         keep_look(folder, answer.document(seen))
         return seen
 
-    now = look_again()
+    now = read_again()
     if json or once or not (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
         output.answer(answer, now, json=json)
         return
@@ -64,7 +64,7 @@ def top(
         if now.state.status not in GOING_ON:
             return
         time.sleep(every)
-        now = look_again()
+        now = read_again()
 
 
 def _fitting(now: "JobNow", room: int) -> list[str]:

@@ -29,7 +29,7 @@ BOUGHT = (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION, OfferKind.TRAINING_PLAN
 
 
 @record
-class CapacityWish:
+class CapacityRequest:
     """The requested capacity: an EC2 type, count and hours, starting at `earliest` or later and over by `latest`."""
 
     instance_type: str

@@ -106,7 +106,9 @@ class EndpointAlarm(StrEnum):
     IDLE = "Idle"
 
 
-def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: bool = True) -> tuple[EndpointAlarm, ...]:
+def endpoint_alarms(
+    mode: EndpointMode, *, scales_to_zero: bool, has_idle_alarm: bool = True
+) -> tuple[EndpointAlarm, ...]:
     """The alarms of an endpoint: one alarm wakes an endpoint that scales to zero, another reports an idle one to users.
 
     >>> [str(each) for each in endpoint_alarms(EndpointMode.VARIANT, scales_to_zero=False)]
@@ -115,7 +117,7 @@ def endpoint_alarms(mode: EndpointMode, *, scales_to_zero: bool, tells_idle: boo
     # Clients of a queue do not wait, and its requests are accepted even if no instance runs.
     answered = (EndpointAlarm.REFUSED, EndpointAlarm.LATENCY, EndpointAlarm.OVERHEAD)
     others = answered if mode is not EndpointMode.ASYNCHRONOUS else ()
-    last = (EndpointAlarm.WAKE,) if scales_to_zero else (EndpointAlarm.IDLE,) if tells_idle else ()
+    last = (EndpointAlarm.WAKE,) if scales_to_zero else (EndpointAlarm.IDLE,) if has_idle_alarm else ()
     return (EndpointAlarm.ERRORS, *others, *last)
 
 

@@ -32,7 +32,7 @@ class RunRates:
         """The rate of all nodes on these instance types, one for each node; a type without a rate has the quoted one.
 
         >>> rates = RunRates(type_usd_per_hour=(("g5.xlarge", Decimal(2)), ("g6.xlarge", Decimal(4))))
-        >>> rates.of_types(("g5.xlarge", "g6.xlarge"), Decimal(2)), rates.of_types((), Decimal(2))
+        >>> rates.for_types(("g5.xlarge", "g6.xlarge"), Decimal(2)), rates.for_types((), Decimal(2))
         (Decimal('3'), Decimal('2'))
         """
         known = dict(self.type_usd_per_hour)

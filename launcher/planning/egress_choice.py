@@ -33,7 +33,7 @@ MODES = {
     Egress.ENDPOINTS: NatMode.NONE,
 }
 """The value of `network.nat` for each way."""
-AROUND_H = 0.5
+START_AND_TAIL_H = 0.5
 """Hours that the network is up before and after the job, at least."""
 
 
@@ -211,7 +211,7 @@ class NodesEgress:
         return 0.0 if fetch is None else rate * self._nodes * fetch.mid
 
     def _network_usd(self, egress_mode: Egress, kind: TargetKind) -> float:
-        prices, up_h, target = self._all.prices, self._hours + AROUND_H, target_of(kind)
+        prices, up_h, target = self._all.prices, self._hours + START_AND_TAIL_H, target_of(kind)
         if egress_mode is Egress.PUBLIC_ADDRESSES:
             return prices.address * up_h * (self._nodes + (target.head is not None))
         if egress_mode is Egress.ENDPOINTS:

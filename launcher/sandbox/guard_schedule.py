@@ -23,7 +23,7 @@ FOLDER_VARIABLE = "FOLDER_URI"
 POLL_S = 1.0
 PERIOD = timedelta(minutes=5)
 """The time between two checks of the guard: its schedule."""
-_READY, _FAILED, _WAITING, _WATCHED, _TOLD = "ready", "failed", "waiting", "watched", "told"
+_READY, _FAILED, _WAITING, _WATCHED, _STOPPED = "ready", "failed", "waiting", "watched", "told"
 _PROGRAM = """
 import importlib, os, sys, traceback
 from datetime import UTC, datetime, timedelta
@@ -189,10 +189,10 @@ class GuardSchedule:
         except OSError as problem:
             self.failure = str(problem)
             return
-        answer = self._answer((_TOLD, _WATCHED, _WAITING))
+        answer = self._answer((_STOPPED, _WATCHED, _WAITING))
         if answer != _WAITING:
             self._moment, self.called = moment, True
-        self.stop_requested = answer == _TOLD or self.stop_requested
+        self.stop_requested = answer == _STOPPED or self.stop_requested
 
     def _answer(self, answers: tuple[str, ...]) -> str | None:
         """The text after the first expected word of the process's output, or the word; None if it fails or ends."""

@@ -37,7 +37,7 @@ found="$(squeue --noheader --states=all --name={key} --format=%i)" || exit {no_c
 --format=JobIDRaw 2>/dev/null)" || found=""
 [ -n "$found" ] || found="$(ls | sed -n 's/^slurm-\\([0-9][0-9]*\\)\\.out$/\\1/p')"
 found="$(printf '%s\\n' "$found" | sed -n '/^[0-9][0-9]*$/p' | sort -n | head -n 1)"
-if [ -z "$found" ] && [ {only_look} = 1 ]; then exit {not_there}; fi
+if [ -z "$found" ] && [ {only_find} = 1 ]; then exit {not_there}; fi
 if [ -z "$found" ]; then
     # sbatch passes all variables on to the job; of AWS, Slipway and networks, the node and the script have their own.
     for each in $(compgen -e); do
@@ -128,7 +128,7 @@ class Slurm:
         Raises:
             UnreachableError: every try failed without a definite outcome; Slurm may have accepted the job.
         """
-        submitted = self._submission(key, folder, script, partition=partition, only_look=False)
+        submitted = self._submission(key, folder, script, partition=partition, only_find=False)
         if submitted is None:
             raise SchedulerError(f"{self.shell.name}: Slurm neither accepted nor refused the job")
         return submitted
@@ -140,18 +140,18 @@ class Slurm:
             SchedulerError: the job's folder does not exist.
             UnreachableError: Slipway cannot determine whether the job exists.
         """
-        return self._submission(key, folder, "none", partition=None, only_look=True)
+        return self._submission(key, folder, "none", partition=None, only_find=True)
 
     def _submission(
-        self, key: str, folder: str, script: str, *, partition: str | None, only_look: bool
+        self, key: str, folder: str, script: str, *, partition: str | None, only_find: bool
     ) -> Submitted | None:
-        """Search for a job and, unless `only_look`, submit it; retry until the outcome is known."""
+        """Search for a job and, unless `only_find`, submit it; retry until the outcome is known."""
         command = _SUBMIT.format(
             folder=shlex.quote(folder),
             key=_check(_KEY, key, "a key"),
             script=shlex.quote(f"./{script}"),
             partition="" if partition is None else f" --partition={shlex.quote(partition)}",
-            only_look=int(only_look),
+            only_find=int(only_find),
             unsure=_UNSURE,
             no_controller=_NO_CONTROLLER,
             refused=_REFUSED,

@@ -38,7 +38,7 @@ MORE_FAILURES = 3
 """Failures in a row beyond `run.retries` after which the job ends: the agent died, or could not reach the store."""
 POLL_S = 0.5 if SANDBOX else 5.0
 """Seconds between two looks at the metadata service: EC2 gives two minutes' notice."""
-LOOK_S = 3.0 if SANDBOX else 15.0
+GROUP_POLL_S = 3.0 if SANDBOX else 15.0
 """Seconds between two looks at the job's other instances: at most 32 calls a minute for eight nodes. Each starts the
 AWS CLI, which takes half a second of a core."""
 PAUSE_S = 0.2 if SANDBOX else 2.0
@@ -262,7 +262,7 @@ class Job:
                 message = f"only {len(members)} of {self.nodes} instances started: no capacity. Launch again to resume"
                 self.finish(INTERRUPTED, message)
                 return None
-            time.sleep(LOOK_S)
+            time.sleep(GROUP_POLL_S)
         return None
 
     def environment_of(self, members: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -287,7 +287,7 @@ class Job:
         """Run one attempt of the agent; ask it to save if an instance of the job is lost or must go."""
         script, environment = self.folder / "kubernetes" / "start.py", self.environment_of(members)
         process = subprocess.Popen([sys.executable, str(script)], cwd=self.folder, env=environment)
-        look_at, asked = time.monotonic() + LOOK_S, False
+        poll_at, asked = time.monotonic() + GROUP_POLL_S, False
         while process.poll() is None:
             time.sleep(min(POLL_S, 0.5))
             if asked:
@@ -296,8 +296,8 @@ class Job:
                 asked = True
                 print("slipway: this instance leaves: the agent saves and ends")
                 process.send_signal(signal.SIGTERM)
-            elif self.nodes > 1 and time.monotonic() > look_at:
-                asked, look_at = self.members() != members, time.monotonic() + LOOK_S
+            elif self.nodes > 1 and time.monotonic() > poll_at:
+                asked, poll_at = self.members() != members, time.monotonic() + GROUP_POLL_S
                 if asked:
                     print("slipway: another instance of the job is gone: the agent saves and ends")
                     process.send_signal(signal.SIGUSR2)
@@ -319,12 +319,12 @@ class Job:
             self.put(f"ended/{self.instance}.json", json.dumps({"code": code, "reason": why[:LONGEST_REASON]}))
             end = time.monotonic() + LAST_FILES_S
             while self.count_stored("ended") < self.nodes and time.monotonic() < end and not self.metadata.leaving:
-                time.sleep(LOOK_S)
+                time.sleep(GROUP_POLL_S)
         except Exception as problem:  # noqa: BLE001 - botocore's errors, from the agent's archive: the instances end anyway
             print(f"slipway: S3 is not reachable: the instances end without their last files: {problem}")
         end = time.monotonic() + 60 * float(self.environment["SLIPWAY_TAIL_MINUTES"])
         while time.monotonic() < end and not self.metadata.leaving:
-            time.sleep(min(LOOK_S, max(0.0, end - time.monotonic())))
+            time.sleep(min(GROUP_POLL_S, max(0.0, end - time.monotonic())))
         words = ("--auto-scaling-group-name", self.group, "--desired-capacity", "0")
         aws("autoscaling", "set-desired-capacity", *words)
 

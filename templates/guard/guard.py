@@ -451,7 +451,7 @@ class Guard:
                 why = self.failures[-1].words.partition("\n")[0]
                 self.end(f"{words}; the guard {why}. {GO_ON}", count, BUDGET)
             return
-        told_at, first = word
+        notified_at, first = word
         if first:
             minutes = round(limit.settle.total_seconds() / 60)
             self.notify(
@@ -459,7 +459,7 @@ class Guard:
                 f"{reason}: it can resume from its last checkpoint.\nIts job is asked to save and end, and does "
                 f"not restart; {its(count, 'nodes', 'end')} in {minutes} minutes.",
             )
-        elif self.now >= told_at + limit.settle and count != 0:
+        elif self.now >= notified_at + limit.settle and count != 0:
             self.end(reason, count, BUDGET)
 
     def end_service(self, reason: str, count: int | None) -> None:

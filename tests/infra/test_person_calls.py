@@ -104,7 +104,7 @@ LOG_READERS = {
     "deploy/failed_logs.py": ("hyperpod-slurm", "hyperpod-eks", *ENDPOINTS),
 }
 """The modules of launcher/workflow that read lines of log groups, with the kinds whose groups they read."""
-_READS_LOG = re.compile(r"\b(?:log_groups\.(?:last_lines|newest_lines)|trouble_line)\(")
+_READS_LOG = re.compile(r"\b(?:log_groups\.(?:last_lines|newest_lines)|problem_line)\(")
 
 
 LOGINS = {"ec2": "node", "pcs": "login"}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from infra.quoted import gate_word
+from infra.quoted import gate_decision
 from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.plan_file import SAVED
@@ -23,7 +23,7 @@ def word(tmp_path, plan_named):
         path.write_text(json.dumps(document(plan.request)))
         quote = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": ALLOWED, "expires_at": None, **changes}
         (tmp_path / "quote.json").write_text(json.dumps(quote) if text is None else text)
-        return gate_word(path, plan, NOW)
+        return gate_decision(path, plan, NOW)
 
     return word_of
 
@@ -37,7 +37,7 @@ def saved_word(tmp_path, plan_named):
         path = tmp_path / "saved.json"
         quote = {"schema": "slipway.quote/1", "digest": plan.digest, "gate": ALLOWED, "expires_at": None, **changes}
         path.write_text(json.dumps({"schema": SAVED, "plan": document(plan.request), "quote": quote}))
-        return gate_word(path, plan, NOW)
+        return gate_decision(path, plan, NOW)
 
     return word_of
 

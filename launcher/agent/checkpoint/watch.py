@@ -156,9 +156,9 @@ class CheckpointWatch:
         self._lead = lead
         self._alone = alone
         self._renames = RenameWatch(checkpoints)
-        if self._renames.trouble:
+        if self._renames.problem:
             on_trouble(
-                "renames-not-reported", f"renames are not detected as the end of a checkpoint: {self._renames.trouble}"
+                "renames-not-reported", f"renames are not detected as the end of a checkpoint: {self._renames.problem}"
             )
         self._marked = marked
         self._on_mark = on_mark

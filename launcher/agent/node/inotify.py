@@ -21,7 +21,7 @@ class RenameWatch:
     """The names in one folder that were last created by a rename; empty if the system has no inotify."""
 
     def __init__(self, folder: Path) -> None:
-        self.trouble = ""
+        self.problem = ""
         """The reason why the kernel reports no renames; empty if it does."""
         self._descriptor: int | None = None
         self._names: set[str] = set()
@@ -31,7 +31,7 @@ class RenameWatch:
             self._folder = folder
             self._descriptor = _watch(folder)
         except OSError as error:
-            self.trouble = str(error)
+            self.problem = str(error)
         else:
             # A user may have 128 of them (fs.inotify.max_user_instances).
             self._close = weakref.finalize(self, os.close, self._descriptor)

@@ -49,7 +49,7 @@ def endpoint(environment: Mapping[str, str]) -> str:
     return environment.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
 
 
-class _TroubleError(Exception):
+class _NoticeError(Exception):
     """The service did not report whether a notice exists; each `kind` is logged once, with its first `detail`."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
@@ -91,7 +91,7 @@ class SpotWatch(threading.Thread):
                 notice = self._fetch(_ACTION_PATH, lambda body, now: spot_notice(body, now=now))
                 if notice is None and not self._recommended:
                     notice = self._fetch(_REBALANCE_PATH, lambda body, _: rebalance_notice(body))
-            except _TroubleError as error:
+            except _NoticeError as error:
                 self._report(error)
             else:
                 if notice is not None:
@@ -109,23 +109,23 @@ class SpotWatch(threading.Thread):
             status, body, now = self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._token = ""  # one that no header can hold would be refused for as long as it is kept
-            raise _TroubleError(f"the metadata service does not answer: {type(error).__name__}", str(error)) from error
+            raise _NoticeError(f"the metadata service does not answer: {type(error).__name__}", str(error)) from error
         if status == _NOT_FOUND:
             return None
         if status == _UNAUTHORIZED:
             self._token = ""
-            raise _TroubleError("the metadata service refused its token; requesting a new one")
+            raise _NoticeError("the metadata service refused its token; requesting a new one")
         if status != _OK:
-            raise _TroubleError(f"the metadata service answered {status}")
+            raise _NoticeError(f"the metadata service answered {status}")
         try:
             return parse(body, now)
         except ValueError as error:
-            raise _TroubleError("the metadata service returned an invalid notice", str(error)) from error
+            raise _NoticeError("the metadata service returned an invalid notice", str(error)) from error
 
     def _new_token(self) -> str:
         status, token, _ = self._request("PUT", _TOKEN_PATH, {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_TTL_S})
         if status != _OK:
-            raise _TroubleError(f"no token: the metadata service answered {status}")
+            raise _NoticeError(f"no token: the metadata service answered {status}")
         return token
 
     def _request(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str, datetime]:
@@ -139,10 +139,10 @@ class SpotWatch(threading.Thread):
         finally:
             connection.close()
 
-    def _report(self, trouble: _TroubleError) -> None:
-        if trouble.kind not in self._reported:
-            self._reported.add(trouble.kind)
-            self._on_trouble(f"{trouble.kind}: {trouble.detail}" if trouble.detail else trouble.kind)
+    def _report(self, problem: _NoticeError) -> None:
+        if problem.kind not in self._reported:
+            self._reported.add(problem.kind)
+            self._on_trouble(f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind)
 
 
 def _date(text: str | None) -> datetime:

@@ -41,7 +41,7 @@ _PERMANENT = frozenset(
     },
 )
 _MISSING = frozenset({"404", "NoSuchKey"})
-_LOCAL_AND_LASTING = frozenset(
+_PERMANENT_ERRNOS = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EISDIR, errno.ENOSPC, errno.ENOTDIR, errno.EROFS}
 )
 _TRANSFER_ERRORS = (
@@ -275,7 +275,7 @@ class _SlotRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no t
 def store_error(action: str, error: Exception) -> StoreError:
     """Convert an error of boto3 to a StoreError."""
     if not isinstance(error, ClientError):
-        lasting = isinstance(error, OSError) and error.errno in _LOCAL_AND_LASTING
-        return StoreError(f"{action}: {type(error).__name__}: {error}", permanent=lasting)
+        permanent = isinstance(error, OSError) and error.errno in _PERMANENT_ERRNOS
+        return StoreError(f"{action}: {type(error).__name__}: {error}", permanent=permanent)
     code = str(error.response.get("Error", {}).get("Code", "unknown"))
     return StoreError(f"{action}: {error}", code=code, missing=code in _MISSING, permanent=code in _PERMANENT)

@@ -34,7 +34,7 @@ MAX_BYTES = 2 << 30
 """Limit of one file; AWS's largest, of EC2 in us-east-1, has about 400 MB."""
 TRIES = 5
 """Connections for one file; each resumes at the end of the last."""
-_NO_WAY = (ConnectTimeoutError, NewConnectionError, ProxyError)
+_UNREACHABLE = (ConnectTimeoutError, NewConnectionError, ProxyError)
 """Errors of a failed connection: Slipway gives up the host."""
 
 Progress = Callable[[int, int | None], None]
@@ -90,7 +90,7 @@ class Downloads:
             try:
                 if not self._read(url, part, note, known, progress):
                     return None
-            except _NO_WAY as problem:
+            except _UNREACHABLE as problem:
                 self._given_up[route] = _failure(url, problem)
                 raise self._given_up[route] from problem
             except (HTTPError, OSError) as problem:
@@ -199,7 +199,7 @@ def _pool(proxy: str) -> urllib3.PoolManager:
 def _failure(url: str, problem: Exception) -> AwsError:
     """The error for a file that was not downloaded; for an unreachable host, the error names only the host."""
     again = "run it again: the download continues where it stopped"
-    if isinstance(problem, _NO_WAY):
+    if isinstance(problem, _UNREACHABLE):
         proxy = _proxy(url)
         route = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
         hint = f"check https_proxy and no_proxy; {again}"

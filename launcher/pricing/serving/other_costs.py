@@ -83,8 +83,8 @@ def monitoring_lines(
     if mode is None:
         return ()
     prices = Prices(place.region, context.catalog)
-    tells = idle_minutes(context.request) is not None
-    count = len(endpoint_alarms(mode, scales_to_zero=base_instances(serve) == 0, tells_idle=tells))
+    has_idle_alarm = idle_minutes(context.request) is not None
+    count = len(endpoint_alarms(mode, scales_to_zero=base_instances(serve) == 0, has_idle_alarm=has_idle_alarm))
     lines = [line.of(line.once) for line in watch(prices, context.request, own_alarms=count)]
     stops = stops_at(context.request, place.option) is not None
     calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO

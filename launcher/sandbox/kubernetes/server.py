@@ -330,7 +330,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError("BadRequest", f"Invalid value: {version_asked!r}")
         deadline = time.monotonic() + min(float(query.get("timeoutSeconds") or WATCH_S), WATCH_S)
         marks = query.get("allowWatchBookmarks") in ("1", "true", "True")
-        version, told_at = int(version_asked), time.monotonic()
+        version, sent_at = int(version_asked), time.monotonic()
         self._begin("application/json")
         if version == 0:
             listed, version = objects.every(kind, namespace, match)
@@ -344,8 +344,8 @@ class _Handler(BaseHTTPRequestHandler):
                 break
             for change in changes:
                 self._notify(change, namespace, match)
-            if marks and time.monotonic() - told_at >= BOOKMARK_S:
-                told_at = time.monotonic()
+            if marks and time.monotonic() - sent_at >= BOOKMARK_S:
+                sent_at = time.monotonic()
                 metadata = {"resourceVersion": str(version)}
                 self._event("BOOKMARK", {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
             objects.wait(version, min(1.0, max(0.0, deadline - time.monotonic())))

@@ -197,7 +197,7 @@ def to_context(context: str, kubeconfig: str | None = None) -> Connection:
     named = kubeconfig or str(Path.home() / ".kube" / "config")
     try:
         for path in filter(None, named.split(os.pathsep)):
-            _refuse_odd(Path(path).expanduser())
+            _refuse_invalid(Path(path).expanduser())
         client = config.new_client_from_config(config_file=kubeconfig, context=context)
     except (config.ConfigException, OSError, ValueError, TypeError, AttributeError, KeyError) as problem:
         # The client meets a file of another form with whatever its code raises.
@@ -208,7 +208,7 @@ def to_context(context: str, kubeconfig: str | None = None) -> Connection:
     return Connection(f"context {context}", client)
 
 
-def _refuse_odd(path: Path) -> None:
+def _refuse_invalid(path: Path) -> None:
     """Refuse a kubeconfig that is no regular file, is too large, or is not YAML; one that is missing is passed over."""
     with suppress(FileNotFoundError):
         safe_yaml.loads(read_regular(path, MAX_BYTES).decode("utf-8-sig"))

@@ -422,7 +422,7 @@ class KubernetesJobs:
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         reasons = [reason for pod in pods if (reason := words.waiting(pod))]
-        reasons.sort(key=words.ON_ITS_WAY.__contains__)  # a pod that waits for nodes has a more specific reason
+        reasons.sort(key=words.STARTING.__contains__)  # a pod that waits for nodes has a more specific reason
         if reasons:
             # Kubernetes keeps the pods of earlier attempts.
             count = sum(pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") for pod in pods)

@@ -22,7 +22,7 @@ UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
 """HyperPod's taint of a node that has not passed, or no longer passes, its health checks."""
 CHECKED = "health checks: "
 """Prefix of the reason for a pod whose nodes exist but are still under HyperPod's health checks."""
-ON_ITS_WAY = ("being placed", "its image and its files are being downloaded")
+STARTING = ("being placed", "its image and its files are being downloaded")
 """The reasons of a pod that waits for no capacity."""
 _DEVICES = {
     "nvidia.com/gpu": "GPUs",
@@ -55,7 +55,7 @@ def waiting(pod: Mapping[str, Any]) -> str:
             return reason
     if status.get("phase") == "Running":
         return ""
-    return ON_ITS_WAY[0] if scheduled is None else ON_ITS_WAY[1]
+    return STARTING[0] if scheduled is None else STARTING[1]
 
 
 def placement_refusal(message: str) -> str:

@@ -29,7 +29,7 @@ from launcher.workflow.cluster.shipping import job_archive, ship_work, submissio
 
 _USES = {auto_scaling.IN_SERVICE: NodeUse.BUSY, "Pending": NodeUse.STARTING, "Standby": NodeUse.DRAINED}
 """Lifecycle states of instances (EC2 Auto Scaling user guide, instance lifecycle); every other one leads to the end."""
-END_LOOKS, END_POLL_S = 30, 10.0
+END_POLLS, END_POLL_S = 30, 10.0
 """The number and interval (s) of polls until stopped instances have ended: five minutes."""
 _LOGS, _LOG_LINES = 16, 1000
 """Instances whose output is read for diagnostics, and lines of each."""
@@ -145,7 +145,7 @@ class InstancesCluster(DeployedCluster):
             return
         notify(f"ending {number_of(len(group.states), 'instance')} of {name}: their job saves first")
         auto_scaling.stop(session, name)
-        for _ in range(END_LOOKS):
+        for _ in range(END_POLLS):
             group = auto_scaling.describe(session, name)
             if group is None or not group.states:
                 return

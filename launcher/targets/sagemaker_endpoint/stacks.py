@@ -164,7 +164,9 @@ def metric_alarms(reading: Reading) -> None:
     states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
     endpoint_states = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
     expected_alarms = endpoint_alarms(
-        planned.mode, scales_to_zero=planned.scales_to_zero, tells_idle=idle_minutes(reading.plan.request) is not None
+        planned.mode,
+        scales_to_zero=planned.scales_to_zero,
+        has_idle_alarm=idle_minutes(reading.plan.request) is not None,
     )
     checks.equal("alarms of the endpoint", len(expected_alarms), len(endpoint_states))
     names = {

@@ -28,7 +28,7 @@ from launcher.workflow.cluster.training_jobs import reach_training_job
 
 _LIMIT = re.compile(r"service limit '([^']+)'")
 """The quota that a ResourceLimitExceeded names."""
-END_LOOKS, END_POLL_S = 18, 10.0
+END_POLLS, END_POLL_S = 18, 10.0
 """The number and interval (s) of polls until stopped jobs have ended: three minutes."""
 
 
@@ -148,7 +148,7 @@ class SageMakerTrainingCluster(DeployedCluster):
         for name in names:
             notify(f"stopping training job {name}: it saves and ends within 2 minutes")
             training_jobs.stop(session, name)
-        for _ in range(END_LOOKS if names else 0):
+        for _ in range(END_POLLS if names else 0):
             if not _running(session, outputs):
                 return
             pause(END_POLL_S)

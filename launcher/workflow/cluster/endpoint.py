@@ -10,7 +10,7 @@ from launcher.aws import stacks
 from launcher.aws.chat import chat
 from launcher.aws.endpoint_parts import describe_component
 from launcher.aws.endpoints import bearer_token, embed, find, in_alarm, queue
-from launcher.aws.log_groups import trouble_line
+from launcher.aws.log_groups import problem_line
 from launcher.aws.session import Session
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
@@ -87,7 +87,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
     for prefix, status, runs, deployed, reason in running:
         if status == IN_SERVICE and runs == deployed:
             continue
-        details = "".join(f"; {detail}" for detail in (reason, *troubles(endpoint, session)) if detail)
+        details = "".join(f"; {detail}" for detail in (reason, *problems(endpoint, session)) if detail)
         name = f"{prefix}endpoint {endpoint.name}"
         if status != IN_SERVICE:
             raise DeploymentFailedError(f"{name} is {status}{details}")
@@ -98,11 +98,11 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
     return state
 
 
-def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
+def problems(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
     """Signs of why an endpoint is not as deployed: alarms in state ALARM, and the last log lines of its containers."""
     names = (resource.physical_id for resource in stacks.resources(session, endpoint.stack) if resource.type == ALARM)
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
-    line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
+    line = problem_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
     alarms = tuple(f"alarm: {alarm}" for alarm in in_alarm(session, tuple(names)))
     return alarms if line is None else (*alarms, f"log: {line}")
 
@@ -158,7 +158,7 @@ def _changing(endpoint: ServedEndpoint, session: Session) -> EndpointState | Non
     return replace(state, status=f"its component {status}") if status in CHANGING else None
 
 
-def asker(
+def request_sender(
     endpoint: ServedEndpoint,
     session: Session,
     *,

@@ -210,8 +210,8 @@ def choose_operator(plan: Plan, served: tuple[Operator, ...]) -> Operator:
         return requested
     command = plan.request.run.command
     arguments = (script_of_shell(command) or "").split() or command[:1]
-    speaks = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in arguments)
-    able = [operator for operator in served if operator is not Operator.HYPERPOD_PYTORCHJOB or speaks]
+    runs_elastic_agent = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in arguments)
+    able = [operator for operator in served if operator is not Operator.HYPERPOD_PYTORCHJOB or runs_elastic_agent]
     return able[0] if able else operator_of(plan)
 
 

@@ -28,7 +28,13 @@ from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
-from launcher.workflow.cluster.endpoint import asker, served_endpoint, serving_stack, troubles, wait_until_settled
+from launcher.workflow.cluster.endpoint import (
+    problems,
+    request_sender,
+    served_endpoint,
+    serving_stack,
+    wait_until_settled,
+)
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import account_for, show_deployment
 from launcher.workflow.deploy.difference import difference_of
@@ -170,10 +176,10 @@ def _deploy(
         try:
             outputs = deployment.deploy()
         except DeploymentFailedError as failure:
-            raise _with_troubles(failure, quoted.plan, session) from failure
+            raise _with_problems(failure, quoted.plan, session) from failure
         endpoint = _in_service(log, decided, deployment, account)
         if ask and log.endpoint is not None:
-            reply = ask_once(endpoint, session, notify)
+            reply = send_request(endpoint, session, notify)
             log.endpoint = replace(log.endpoint, reply=reply)
             log.folder.append_event("answered", answer=answer_figures(reply))
     except BaseException:
@@ -212,7 +218,7 @@ def _in_service(log: LaunchLog, decided: Endpoint, deployment: Deployment, accou
     return endpoint
 
 
-def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Reply:
+def send_request(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Reply:
     """Send one real request of the endpoint's kind, and return the reply.
 
     Raises:
@@ -220,19 +226,19 @@ def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Repl
     """
     queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
     notify("sending a real request through its queue" if queued else "sending a real request, as a client does")
-    reply = asker(endpoint, session)()
+    reply = request_sender(endpoint, session)()
     notify(f"answered: {reply.summary}")
     return reply
 
 
-def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
+def _with_problems(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
     """A failure together with the alarms and container messages of an endpoint that was already running."""
     try:
-        reports = troubles(served_endpoint(plan.name, session), session)
+        reports = problems(served_endpoint(plan.name, session), session)
     except SlipwayError:
         # The endpoint does not exist, or AWS does not answer: the failure itself is reported.
         return failure
-    more = "".join(f"\n{trouble}" for trouble in reports if trouble.removeprefix("log: ") not in failure.message)
+    more = "".join(f"\n{problem}" for problem in reports if problem.removeprefix("log: ") not in failure.message)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)
 
 

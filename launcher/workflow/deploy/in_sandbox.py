@@ -44,9 +44,9 @@ def sandbox_for(
         notify("in the running sandbox: slipway sandbox status")
         yield sandbox
         return
-    with ExitStack() as lasting:
+    with ExitStack() as stack:
         with stage(notify, "starting an emulated AWS on this computer"):
-            sandbox = lasting.enter_context(temporary(region, scheduler))
+            sandbox = stack.enter_context(temporary(region, scheduler))
         yield sandbox
 
 

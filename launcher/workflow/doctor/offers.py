@@ -21,7 +21,15 @@ from launcher.aws.capacity_offers import (
 from launcher.aws.clients import Sessions
 from launcher.aws.reservations import reservations
 from launcher.aws.session import CredentialsError, Session
-from launcher.model.capacity import BOUGHT, NOT_YET, OFFERED_PLAN, CapacityOffer, CapacityWish, JudgedOffer, OfferKind
+from launcher.model.capacity import (
+    BOUGHT,
+    NOT_YET,
+    OFFERED_PLAN,
+    CapacityOffer,
+    CapacityRequest,
+    JudgedOffer,
+    OfferKind,
+)
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.instance_type import InstanceType
@@ -109,11 +117,17 @@ class Search:
         name, count = request.instance_type, request.count
         for region in request.regions:
             if PurchaseOption.CAPACITY_BLOCK in request.options:
-                for wish in self._wishes(request, BLOCK_LOST_H):
-                    yield f"Capacity Blocks of {wish.text} in {region}", _bind(self._blocks, region, wish)
+                for capacity_request in self._capacity_requests(request, BLOCK_LOST_H):
+                    yield (
+                        f"Capacity Blocks of {capacity_request.text} in {region}",
+                        _bind(self._blocks, region, capacity_request),
+                    )
             if PurchaseOption.TRAINING_PLAN in request.options:
-                for wish in self._wishes(request, PLAN_LOST_H):
-                    yield f"training plans of {wish.text} in {region}", _bind(self._plans, region, wish)
+                for capacity_request in self._capacity_requests(request, PLAN_LOST_H):
+                    yield (
+                        f"training plans of {capacity_request.text} in {region}",
+                        _bind(self._plans, region, capacity_request),
+                    )
             yield f"reservations of {name} in {region}", _bind(self._owned_capacity, region, name, request)
             if PurchaseOption.ON_DEMAND in request.options:
                 yield f"zones of {region} that offer {name}", _bind(self._on_demand_offers, region, name, count)
@@ -122,7 +136,7 @@ class Search:
                 some = request.regions[start : start + MAX_REGIONS]
                 yield f"spot placement scores of {name}", _bind(self._scores, name, count, some)
 
-    def _wishes(self, request: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
+    def _capacity_requests(self, request: OfferRequest, lost_h: float) -> Iterator[CapacityRequest]:
         """The lengths that fit the job, each over the full sales period; the shortest also week by week.
 
         EC2 returns only the earliest offer of a time window: later starts, which can be cheaper, need their windows.
@@ -139,7 +153,7 @@ class Search:
             starts = [self.now + week * WEEK for week in range(LEAD_WEEKS)] if index == 0 else [self.now]
             for start in starts:
                 if start + timedelta(hours=hours) <= latest:
-                    yield CapacityWish(
+                    yield CapacityRequest(
                         instance_type=request.instance_type,
                         count=request.count,
                         hours=hours,
@@ -147,11 +161,13 @@ class Search:
                         latest=latest,
                     )
 
-    def _blocks(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
-        return block_offers(self._session(region, "ec2"), wish, self._zone_ids(region))
+    def _blocks(self, region: str, capacity_request: CapacityRequest) -> Sequence[CapacityOffer]:
+        return block_offers(self._session(region, "ec2"), capacity_request, self._zone_ids(region))
 
-    def _plans(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
-        return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region), self.planned_for)
+    def _plans(self, region: str, capacity_request: CapacityRequest) -> Sequence[CapacityOffer]:
+        return plan_offers(
+            self._session(region, "sagemaker"), capacity_request, self._zone_ids(region), self.planned_for
+        )
 
     def _owned_capacity(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
         """The account's own capacity, and for a block that ends before the job its possible extensions."""

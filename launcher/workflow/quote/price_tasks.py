@@ -83,7 +83,7 @@ SIGNED: Mapping[str, AskSigned] = {
 """The AWS call for each kind of request; reserved rates come with the on-demand rates."""
 
 
-def ask_aws(sessions: Sessions, files: PublicFiles, now: datetime) -> FetchPrices:
+def request_prices(sessions: Sessions, files: PublicFiles, now: datetime) -> FetchPrices:
     """Return a function that uses AWS's APIs, and a public file if no API exists."""
 
     def ask(question: Question) -> Answer:

@@ -47,7 +47,7 @@ from launcher.workflow.quote.price_needs import (
     unpublished_kinds,
     within,
 )
-from launcher.workflow.quote.price_tasks import FetchPrices, answers, ask_aws, public
+from launcher.workflow.quote.price_tasks import FetchPrices, answers, public, request_prices
 from launcher.workflow.quote.prices import check_regions, known_catalog
 
 _FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -242,7 +242,7 @@ def refresh(
     sessions = Sessions(environment)
     with closing(sessions), closing(_files(environment, catalog)) as files:
         reachable, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
-        run = _Run(cache=cache, fetch=ask_aws(sessions, files, now), now=now, notify=say)
+        run = _Run(cache=cache, fetch=request_prices(sessions, files, now), now=now, notify=say)
         return replace(run.report(reachable, catalog), skipped_regions=skipped)
 
 

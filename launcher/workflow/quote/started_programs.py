@@ -58,7 +58,7 @@ _ACTIVATION = frozenset(
 )
 """Scripts of others that a job sources, and that neither write into its folder nor leave it."""
 _REDIRECTED = re.compile(r"(?<![0-9&<=-])(?:[012&])?>{1,2}\|?[ \t]*(?![&(])[\"']?([^\s\"';|&()<>]+)")
-_NOT_BESIDE_FILE = re.compile(r"working-directory|no-cd")
+_OTHER_FOLDER = re.compile(r"working-directory|no-cd")
 _CONTAINERS = frozenset({"apptainer", "docker", "enroot", "podman", "singularity"})
 _CHANGE_FOLDER = re.compile(r"(?:-C|-D|-w|--(?:chdir|cwd|directory|workdir|pwd|container-workdir))(?:=.*)?")
 """Programs and options before a program that let it run in another folder than the shell's."""
@@ -240,7 +240,7 @@ class _Walk:
         known = {**self.known, **self.exported, **program.variables}
         lines = recipe(program.name, text, call, known)
         # make and Task may skip or write what a recipe names, and a setting of just changes its folder.
-        self._certain = certain and program.name == "just" and lines != "" and _NOT_BESIDE_FILE.search(text) is None
+        self._certain = certain and program.name == "just" and lines != "" and _OTHER_FOLDER.search(text) is None
         yield from self.walk_text(lines, script.name, folder, depth + 1)
 
     def _with_included(self, text: str, folder: PurePosixPath, seen: frozenset[str] = frozenset()) -> str:

@@ -10,7 +10,7 @@ from launcher.model.units import number_of
 from launcher.workflow.history.attempts import ENDINGS, POD_END, SIGNAL
 from launcher.workflow.history.stored import PROBLEM_EVENTS
 
-_TROUBLES = (
+_PROBLEMS = (
     "checkpoint-changed",
     "checkpoint-counter-restarted",
     "checkpoint-dropped",
@@ -67,7 +67,7 @@ def event_text(event: dict[str, object]) -> str | None:
         reason = str(event.get("reason") or "") if kind == "failed" else ""
         why = "" if not reason or reason.startswith("the command ended with") else f": {reason}"
         return f"{begin} {ended}, exit {event.get('exit_code')}{why}"
-    if kind in _TROUBLES:
+    if kind in _PROBLEMS:
         reason, step = str(event.get("reason") or event.get("error")), event.get("step")
         named = step is None or f"step {step}" in reason
         return f"{begin}: {kind}: {reason if named else f'step {step}: {reason}'}"

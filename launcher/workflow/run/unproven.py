@@ -49,8 +49,8 @@ def _checkpoint_findings(name: str, lost: str, troubles: Sequence[str]) -> list[
     findings = [
         error("no-checkpoint", "checkpoint", f"the job stored no checkpoint: an interruption would lose {lost}")
     ]
-    for trouble in troubles:
-        code, _, reason = trouble.partition(": ")
+    for problem in troubles:
+        code, _, reason = problem.partition(": ")
         message, _, fix = reason.partition(IF_CHECKPOINTS)
         shown = f"slipway logs {name} shows the job's output; checkpoint.layout, pattern and mode say what is stored"
         findings.append(error(code, "checkpoint", message, f"if these files are checkpoints, {fix}" if fix else shown))

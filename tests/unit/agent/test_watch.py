@@ -402,7 +402,7 @@ def test_watch_without_inotify_keeps_two_rules(tmp_path):
 
 def test_every_rename_of_a_burst_is_reported(tmp_path):
     watch = RenameWatch(tmp_path)
-    assert watch.trouble == ""
+    assert watch.problem == ""
     for number in range(2000):
         (tmp_path / f"a{number}").mkdir()
         (tmp_path / f"a{number}").rename(tmp_path / f"step-{number}")

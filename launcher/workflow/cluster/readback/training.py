@@ -270,7 +270,7 @@ _BELOW: Readers = (
     (node_group, ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")),
     (endpoint_group, ("AWS::EC2::SecurityGroup",)),
 )
-_BESIDE: Readers = (
+_COMMON_READERS: Readers = (
     (nested_stacks, ("AWS::CloudFormation::Stack",)),
     (log_retention, ("AWS::Logs::LogGroup",)),
     (session_log, ("AWS::SSM::Document",)),
@@ -287,4 +287,4 @@ _BESIDE: Readers = (
 
 def stack_readers(*readers: Reader) -> Readers:
     """The readers of a target's stacks: for its own resources, the network and store, and the guardrails."""
-    return (*_BELOW, *readers, *_BESIDE)
+    return (*_BELOW, *readers, *_COMMON_READERS)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from launcher.aws.endpoints import bearer_token
 from launcher.cli.app import application
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
-from launcher.workflow.cluster.endpoint import asker, probe, served_endpoint, state_of, wait_until_settled
+from launcher.workflow.cluster.endpoint import probe, request_sender, served_endpoint, state_of, wait_until_settled
 from tests.emulators import endpoint_runtime
 from tests.emulators.endpoint_runtime import NAME, Runtime
 
@@ -22,7 +22,7 @@ def ask(endpoint_session):
     """One request of the endpoint, whatever its kind."""
 
     def once(**more):
-        return asker(served_endpoint("small", endpoint_session), endpoint_session, **more)()
+        return request_sender(served_endpoint("small", endpoint_session), endpoint_session, **more)()
 
     return once
 
@@ -65,7 +65,7 @@ class TestChat:
             ask(timeout_s=0.5)
 
     def test_unreachable_endpoint_is_reported(self, runtime, endpoint_session):
-        send = asker(served_endpoint("small", endpoint_session), endpoint_session)
+        send = request_sender(served_endpoint("small", endpoint_session), endpoint_session)
         runtime.url = "gone"
         with endpoint_runtime.served(Runtime()) as other:
             stopped_url = other.url
@@ -73,7 +73,7 @@ class TestChat:
         lost = type(endpoint)(**{**values(endpoint), "base_url": f"{stopped_url}/endpoints/x/openai/v1"})
         assert send().output_tokens == 8
         with pytest.raises(AwsError, match="chat with 127"):
-            asker(lost, endpoint_session)()
+            request_sender(lost, endpoint_session)()
 
 
 def values(endpoint):
@@ -83,14 +83,14 @@ def values(endpoint):
 class TestEmbeddingAndAsynchronousEndpoints:
     def test_embedding_answer_has_vector_dimensions(self, runtime, endpoint_session):
         endpoint = served_endpoint("small", endpoint_session)
-        reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
+        reply = request_sender(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "a vector of 3 dimensions")
         assert runtime.requests[0][1]["input"]
 
     def test_component_request_has_component_header(self, runtime, endpoint_session):
         runtime.mode = "components"
         endpoint = served_endpoint("small", endpoint_session)
-        asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
+        request_sender(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         headers = {key.lower(): value for key, value in runtime.requests[0][2].items()}
         assert headers["x-amzn-sagemaker-inference-component"] == NAME
 
@@ -98,7 +98,7 @@ class TestEmbeddingAndAsynchronousEndpoints:
         runtime.empty = True
         endpoint = served_endpoint("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match="without an embedding"):
-            asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
+            request_sender(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
 
     def test_asynchronous_request_polled_until_answer(self, runtime, ask, monkeypatch):
         monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
@@ -127,7 +127,9 @@ class TestEmbeddingAndAsynchronousEndpoints:
 class TestState:
     def test_probe_of_deployed_endpoint_returns_state_and_answer(self, endpoint_session):
         state, reply = probe(
-            endpoint := served_endpoint("small", endpoint_session), endpoint_session, asker(endpoint, endpoint_session)
+            endpoint := served_endpoint("small", endpoint_session),
+            endpoint_session,
+            request_sender(endpoint, endpoint_session),
         )
         assert (state.status, state.instances, reply.output_tokens) == ("InService", 2, 8)
 
@@ -161,7 +163,7 @@ class TestState:
         runtime.status = status
         endpoint = served_endpoint("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match=f"is {status}"):
-            probe(endpoint, endpoint_session, asker(endpoint, endpoint_session))
+            probe(endpoint, endpoint_session, request_sender(endpoint, endpoint_session))
         assert runtime.requests == []
 
     def test_endpoint_deleted_by_guard_is_reported(self, runtime, endpoint_session):

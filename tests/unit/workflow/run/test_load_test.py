@@ -12,7 +12,7 @@ from launcher.model.document import document
 from launcher.model.endpoint_call import LoadTest
 from launcher.model.errors import DeploymentFailedError
 from launcher.records.load_documents import load_document
-from launcher.workflow.cluster.endpoint import asker, served_endpoint
+from launcher.workflow.cluster.endpoint import request_sender, served_endpoint
 from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, plan_load, prompt, step
 from tests.documents import read_document
 from tests.plans import NOW
@@ -54,7 +54,7 @@ class TestStep:
     def test_load_step_measures_delivered_rate(self, runtime, endpoint_session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
-        load_step = step(asker(served_endpoint("small", endpoint_session), endpoint_session), 4, 2.0)
+        load_step = step(request_sender(served_endpoint("small", endpoint_session), endpoint_session), 4, 2.0)
         assert load_step.failures == 0
         assert load_step.output_tokens == len(runtime.delivered)
         delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
@@ -64,7 +64,7 @@ class TestStep:
 
     def test_failed_requests_are_counted_and_reported(self, runtime, endpoint_session):
         runtime.refuse = 503
-        load_step = step(asker(served_endpoint("small", endpoint_session), endpoint_session), 2, 0.3)
+        load_step = step(request_sender(served_endpoint("small", endpoint_session), endpoint_session), 2, 0.3)
         assert load_step.failures == load_step.requests > 0
         assert "503" in load_step.failure
 
