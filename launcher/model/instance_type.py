@@ -5,21 +5,20 @@ from launcher.model.record import record
 
 @record
 class TrainingStack:
-    """The training software of a Neuron chip: one SDK release, as packages of the nodes and of a Python environment.
-
-    `template` creates the environment; `compiles_in_process` is False if a cluster's jobs share a cache of compiled
-    programs. `caveat` is the software's caveat in a verdict, `remedy` the change that would remove it.
-    """
+    """The training software of a Neuron chip: one SDK release, as packages of the nodes and of a Python environment."""
 
     name: str
     title: str
     release: str
+    # False if a cluster's jobs share a cache of compiled programs.
     compiles_in_process: bool
+    # The template that creates the environment.
     template: str
     node_packages: tuple[str, ...]
     """Packages with their versions, as `name=version`."""
     python_packages: tuple[str, ...]
     """Packages in pip's format."""
+    # The caveat of the software in a verdict, and the change that would remove it.
     caveat: str
     remedy: str
     source: str

@@ -47,28 +47,20 @@ ALONE = Shared()
 
 
 class LedgerEntry(NamedTuple):
-    """One run; a tuple, because a ledger creates a hundred thousand entries in a batch.
-
-    `run` is the name of its folder, its creation time; `origin` hashes the computer and the parent folder, so that two
-    users may run the same plan in the same second. `status` is that of its report, else not-submitted or "dry run".
-    `monthly` means that the quote covers a month, not the whole run: an endpoint. `hours` are wall hours of all
-    attempts, None if they are unknown, `usd_per_hour` the quoted rate of all nodes, `usd_at_quoted_rate` their product.
-    `usd_used` is the run's cost by every line of its quote, with a prepaid fee by its hours' share. `billed_usd` is the
-    amount billed by AWS, None until a bill was read. `tokens` and `epochs` are the trainer's last reported values, None
-    if it reported none. `lost_h` are hours of work that no checkpoint stored when an attempt ended early. A `simulated`
-    run is a sandbox run: no money was spent. `ended_by` is why its last attempt ended, as in its report: None while it
-    runs, without an attempt, and in entries of earlier versions. `guard_reason` is the first line of why the guard
-    stopped the run's nodes, None if it did not. `places` are the instance types and zones of each attempt, where EC2
-    chose them.
-    """
+    """One run; a tuple, because a ledger creates a hundred thousand entries in a batch."""
 
     name: str
+    # The name of its folder, its creation time.
     run: str
+    # A hash of the computer and the parent folder: two users may run the same plan in the same second.
     origin: str
     started_at: datetime
     ended_at: datetime | None
+    # That of its report, else not-submitted or "dry run".
     status: str
+    # A sandbox run: no money was spent.
     simulated: bool
+    # The quote covers a month, not the whole run: an endpoint.
     monthly: bool
     target: str
     instance_type: str
@@ -76,19 +68,29 @@ class LedgerEntry(NamedTuple):
     region: str
     purchase_option: str
     quoted_usd: UsdRange | None
+    # The quoted rate of all nodes.
     usd_per_hour: Decimal | None
+    # Wall hours of all attempts, None if they are unknown.
     hours: float | None
+    # `hours` at `usd_per_hour`.
     usd_at_quoted_rate: Decimal | None
+    # The amount billed by AWS, None until a bill was read.
     billed_usd: Decimal | None
+    # The trainer's last reported values, None if it reported none.
     tokens: int | None
     epochs: float | None
     interruptions: int
+    # Hours of work that no checkpoint stored when an attempt ended early.
     lost_h: float
     tags: Mapping[str, str]
+    # The run's cost by every line of its quote, with a prepaid fee by its hours' share.
     usd_used: Decimal | None = None
     shared: Shared = ALONE
+    # Why its last attempt ended: None while it runs, without an attempt, and in entries of earlier versions.
     ended_by: EndedBy | None = None
+    # The first line of why the guard stopped the run's nodes, None if it did not.
     guard_reason: str | None = None
+    # The instance types and zones of each attempt, where EC2 chose them.
     places: tuple[str, ...] = ()
 
     @property

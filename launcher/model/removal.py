@@ -51,23 +51,23 @@ class Created:
 
 @record
 class Removal:
-    """A removed cluster or endpoint, or one about to be removed.
-
-    `stacks` are the names of the deleted stacks, in order of deletion, with the state of each; `instances` the
-    cluster's running instances by type before the removal. `endpoint` marks an endpoint. For a plan whose jobs ran on
-    an existing cluster, `on` is that cluster, and `jobs` are the removed jobs, with the state of each; else `jobs` are
-    those that run on the cluster and end with it, after they have stored a checkpoint if `saves`.
-    """
+    """A removed cluster or endpoint, or one about to be removed."""
 
     cluster: str
     region: str
     done: bool
+    # The names of the deleted stacks, in order of deletion, with the state of each.
     stacks: tuple[tuple[str, str], ...]
+    # The cluster's running instances by type before the removal.
     instances: tuple[tuple[str, int], ...]
     kept: tuple[Retained, ...]
+    # An endpoint, not a cluster.
     endpoint: bool = False
+    # With their states: the removed jobs on an existing cluster, else the jobs that end with the cluster.
     jobs: tuple[tuple[str, str], ...] = ()
+    # The existing cluster on which the jobs of the plan ran.
     on: str | None = None
+    # The jobs that end with the cluster store a checkpoint first.
     saves: bool = False
 
     @property

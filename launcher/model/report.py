@@ -67,26 +67,23 @@ class EndedBy(StrEnum):
 
 @record(described=False)
 class Attempt:
-    """One start of the job.
-
-    `ended_by` is None while it runs. `by_pod_end`: all that told of the end was the end of its pod, by which a cancel
-    is told as well.
-
-    `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
-    that the trainer reported, None when it reported none. `instance_types` and `zones` are those of its nodes, in the
-    order of the ranks; empty where the scheduler alone chooses the nodes. `node_action` is the action of `slipway
-    nodes` that ended it, with its node; empty if none did.
-    """
+    """One start of the job."""
 
     started_at: datetime
     ended_at: datetime | None
     exit_code: int | None
+    # None while it runs.
     ended_by: EndedBy | None
+    # The step of the restored checkpoint, 0 for a start from nothing.
     resumed_from_step: int
+    # The last step that the trainer reported, None when it reported none.
     last_step: int | None
+    # Only the end of its pod shows the end, as after a cancel.
     by_pod_end: bool = field(default=False, metadata=INTERNAL)
+    # Those of its nodes, in the order of the ranks; empty where the scheduler alone chooses the nodes.
     instance_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
+    # The action of `slipway nodes` that ended it, with its node; empty if none did.
     node_action: str = ""
 
     @property
@@ -189,39 +186,39 @@ class Billable:
 
 @record
 class Report:
-    """The report of one run.
-
-    `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is the cost of the used hours at this rate, and
-    `usd_used` their cost by every line of the quote. `left_up_usd_per_hour` is billed until `slipway down`.
-    `simulated` means that the nodes were emulated, so their hours are not comparable with the quote. `endpoint` is
-    the deployed endpoint of a serving plan; None for a cluster, or if none came into service. `stopped` means that
-    the budget ended the run. `guard_reason` says why the guard stopped the nodes of a cancelled job, or of one that
-    waits for them, or the endpoint; empty if it did not. `stored` is None if the plan requests no checkpoints.
-    `billable_time` is the time that the job's service bills, None without such a service or before the job has ended.
-    `slow_nodes` are the agents' sentences on nodes that slowed an attempt down.
-    `running_h` is the time that the current attempt has run at the moment of the query; it is never stored.
-    """
+    """The report of one run."""
 
     name: str
     status: RunStatus
     scheduler: str
+    # The nodes were emulated, so their hours are not comparable with the quote.
     simulated: bool
     attempts: tuple[Attempt, ...]
     quoted_usd: Decimal | None
     quoted_hours: float
     prices_as_of: str | None
+    # The quoted rate of all nodes.
     usd_per_hour: Decimal | None
     stacks: tuple[tuple[str, str], ...]
     verified_resources: tuple[str, ...]
     not_emulated: tuple[str, ...]
+    # The deployed endpoint of a serving plan; None for a cluster, or if none came into service.
     endpoint: EndpointReport | None = None
+    # The budget ended the run.
     stopped: BudgetStop | None = None
+    # Why the guard stopped the nodes of a cancelled job, or of one that waits for them, or the endpoint; empty if it
+    # did not.
     guard_reason: str = ""
+    # None if the plan requests no checkpoints.
     stored: StoredCheckpoints | None = None
     rates: RunRates = NO_RATES
+    # Billed until `slipway down`.
     left_up_usd_per_hour: Decimal | None = None
+    # The time that the job's service bills, None without such a service or before the job has ended.
     billable_time: BillableTime | None = None
+    # The agents' sentences on nodes that slowed an attempt down.
     slow_nodes: tuple[str, ...] = ()
+    # The time that the current attempt has run at the moment of the query; it is never stored.
     running_h: float = 0.0
 
     @property

@@ -72,28 +72,28 @@ class ServedModel:
 
 @record
 class Copy:
-    """One copy of a model on the chips that share it, with its load.
-
-    `tensor_parallel` counts NeuronCores, two a chip, or GPUs. `batch` is the number of requests decoded together: on
-    Neuron the compiled batch, which costs the same when it is not full; on GPUs the live requests. `sequence` is the
-    longest request with its answer, tokens; on Neuron it is compiled too. `software` is a constant of
-    launcher.planning.serving.software. `weight_bytes` are per parameter, `expert_bytes` per parameter of a routed
-    expert (None: the same), `cache_bytes` per cached element.
-    """
+    """One copy of a model on the chips that share it, with its load."""
 
     model: ServedModel
     accelerator: Accelerator
+    # NeuronCores, two a chip, or GPUs.
     tensor_parallel: int
+    # A constant of launcher.planning.serving.software.
     software: str
+    # Bytes per parameter, and per cached element.
     weight_bytes: float
     cache_bytes: float
+    # Requests decoded together: on Neuron the compiled batch, whose cost does not depend on how full it is; on GPUs the
+    # live requests.
     batch: int
+    # The longest request with its answer, tokens; on Neuron it is compiled too.
     sequence: int
     input_tokens: float
     output_tokens: float
     packed_weights: bool = False
     """Weights of 4 bits, which every step unpacks."""
     fp8_arithmetic: bool = False
+    # Bytes per parameter of a routed expert; None: the same.
     expert_bytes: float | None = None
     attention_parallel: bool = False
     """Every GPU holds the whole attention for requests of its own, and a share of the experts."""
@@ -108,18 +108,16 @@ class Copy:
 
 @record(eq=False)
 class ServingFacts:
-    """The fitted numbers behind every serving estimate, and the measured rows that take precedence over them.
+    """The fitted numbers behind every serving estimate, and the measured rows that take precedence over them."""
 
-    `neuron`, `gpu` and `mixture` (mixtures of experts on GPUs) are coefficients by name
-    (`launcher.planning.serving.neuron`, `.gpu`). `spread` is by the same families: the distance of eight in ten
-    measured rows from an estimate made without their model or source, as a logarithm.
-    `rows_by_chip` counts the rows behind each accelerator.
-    """
-
+    # Coefficients by name (`launcher.planning.serving.neuron`, `.gpu`); `mixture`: mixtures of experts on GPUs.
     neuron: Mapping[str, float]
     gpu: Mapping[str, float]
     mixture: Mapping[str, float]
+    # By the same families: the distance of eight in ten measured rows from an estimate made without their model or
+    # source, as a logarithm.
     spread: Mapping[str, float]
+    # The number of rows behind each accelerator.
     rows_by_chip: Mapping[str, int]
     measured: tuple["MeasuredServing", ...]
     formats: Mapping[str, ServingPrecision]
@@ -128,13 +126,10 @@ class ServingFacts:
 
 @record
 class MeasuredServing:
-    """One measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` of an instance together.
-
-    They are input tokens of an embedding model. `is_own` is a load test of the user's own endpoint, which applies only
-    to its instance type; `accelerator` is empty then. `sequence` is 0 if unknown.
-    """
+    """One measurement that a plan can match."""
 
     model: str
+    # Empty for a load test of the user's own endpoint, which applies only to its instance type.
     accelerator: str
     tensor_parallel: int
     copies: int
@@ -143,12 +138,14 @@ class MeasuredServing:
     concurrency: int
     input_tokens: int
     output_tokens: int
+    # Output tokens of all `copies` of an instance together; input tokens of an embedding model.
     tokens_per_s: float
     ttft_ms: float
     tpot_ms: float
     date: str
     source: str
     instance_type: str = ""
+    # 0 if unknown.
     sequence: int = 0
 
     @property
@@ -209,25 +206,25 @@ class ServingChoices:
 
 @record
 class BedrockPrice:
-    """Bedrock's price of a model, dollars per million tokens; None if no price is known.
-
-    `profile` is the inference profile ("us", "eu", "global") or empty; `region` is empty if one price holds for all
-    regions of the model. `deprecation` is the day after which AWS no longer offers it. `parts` are the prices
-    of tokens that are read from or written to a prompt cache, and of long requests, by the names of the data file.
-    """
+    """Bedrock's price of a model, dollars per million tokens; None if no price is known."""
 
     model_id: str
+    # The inference profile ("us", "eu", "global") or empty.
     profile: str
+    # Empty if one price holds for all regions of the model.
     region: str
     embedding: bool
     input_usd: Decimal
     output_usd: Decimal
     batch_input_usd: Decimal | None
     batch_output_usd: Decimal | None
+    # The day after which AWS no longer offers it.
     deprecation: date | None
     source: str
     basis: Basis
     as_of: date
+    # The prices of tokens that are read from or written to a prompt cache, and of long requests, by the names of the
+    # data file.
     parts: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
 
     @property

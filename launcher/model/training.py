@@ -93,19 +93,16 @@ class PublishedBatch:
 
 @record(eq=False)
 class TrainingFacts:
-    """The fitted and sourced numbers behind every training estimate; compared by identity, created once by the catalog.
+    """The fitted and sourced numbers behind every training estimate; created once by the catalog."""
 
-    `coefficients` are by the name of their term (`launcher.planning.utilisation.TERMS`). `spreads` are by class of job;
-    `quantile` is the number of scales from the estimate to its 10th and to its 90th percentile.
-    `instance_rows` counts the rows measured on each family of AWS instances ("p5"), by class of job. `measured` are the
-    user's own runs.
-    """
-
+    # By the name of their term (`launcher.planning.utilisation.TERMS`).
     coefficients: Mapping[str, float]
     run_framework: float
     run_tuned: float
+    # By class of job.
     spreads: Mapping[str, Spread]
     run_scale: float
+    # Scales from the estimate to its 10th and to its 90th percentile.
     quantile: float
     chips: tuple[ChipTraits, ...]
     constants: Mapping[str, Constant]
@@ -113,7 +110,9 @@ class TrainingFacts:
     fitted_rows: int
     fitted_families: int
     batches: tuple[PublishedBatch, ...] = ()
+    # The number of rows measured on each family of AWS instances ("p5"), by class of job.
     instance_rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # The user's own runs.
     measured: tuple[Measurement, ...] = ()
 
     def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:

@@ -103,22 +103,22 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 
 @record
 class Program:
-    """One program that a command starts.
-
-    `variables` are set for it alone or were exported before; `where` names the file or key; `before` has the words
-    before it, such as those of a wrapper; `files` the texts of files that its words name, where the job's folder has
-    them; `choices` the values of each variable in its words that the text sets more than once, as in both branches of
-    a condition. `condition` is the shell's word that decides whether it runs or may fail, such as `then` or `||`, ""
-    without one; `entered` are the folders of the `cd` before it.
-    """
+    """One program that a command starts."""
 
     words: tuple[str, ...]
+    # Set for it alone, or exported before.
     variables: Mapping[str, str]
+    # The file or key that names it.
     where: str = "run.command"
+    # The words before it, such as those of a wrapper.
     before: tuple[str, ...] = ()
+    # The texts of files that its words name, where the job's folder has them.
     files: tuple[tuple[str, str], ...] = ()
+    # The values of each variable in its words that the text sets more than once, as in both branches of a condition.
     choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # The word of the shell that decides whether it runs or may fail, such as `then` or `||`; empty without one.
     condition: str = ""
+    # The folders of the `cd` before it.
     entered: tuple[str, ...] = ()
 
     @property

@@ -29,17 +29,16 @@ class Stated:
 
 @record
 class LauncherUse:
-    """What a launcher starts; None is what its words do not tell.
-
-    `joined` is the number of nodes that train together; `per_node` and `total` count processes. `rank` is the number of
-    the node among them, which is another one on each node.
-    """
+    """What a launcher starts; None is what its words do not tell."""
 
     program: Program
     launcher: str = ""
+    # The number of nodes that train together.
     joined: Stated | None = None
+    # Processes.
     per_node: Stated | None = None
     total: Stated | None = None
+    # The number of the node among them, which is another one on each node.
     rank: Stated | None = None
 
 

@@ -22,21 +22,20 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """The access to a cluster.
-
-    `outputs` are those of its training stack, empty if Slipway did not deploy it, and `session` is that of its account
-    or sandbox. `placed` names the instance of each node of a sandbox, where all nodes have this computer's address.
-    `notify` receives what a change of a node waits for.
-    """
+    """The access to a cluster."""
 
     plan: Plan
     cluster: str
     head_node: HeadNode
+    # Those of its training stack, empty if Slipway did not deploy it.
     outputs: Mapping[str, str]
+    # That of its account or sandbox.
     session: Session
     shell: Callable[[], AbstractContextManager[Shell]]
     api: Callable[[], AbstractContextManager[Connection]]
+    # The instance of each node of a sandbox, where all nodes have this computer's address.
     placed: Callable[[], Mapping[str, str]]
+    # Receives what a change of a node waits for.
     notify: Notify = _silent
 
 
