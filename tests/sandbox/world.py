@@ -46,7 +46,7 @@ class World:
         names = [f"slipway-{self.name}-{part}" for part in ("network", "checkpoints", "training")]
         rate = self.quoted.usd_per_hour
         try:
-            verify(self.quoted.plan, self.session, names, cluster=None, zone=None, usd_per_hour=rate)
+            verify(self.quoted.plan, self.session, names, queues=None, zone=None, usd_per_hour=rate)
         except DeploymentFailedError as problem:
             return {line.strip() for line in problem.message.splitlines()[1:]}
         return set()

@@ -92,8 +92,8 @@ def _slurm(reading: Reading, state: PodState) -> None:
         bought = plan.request.purchase.training_plan
         checks.equal("workers' partition", (queue_name(place.instance_type),), workers.partitions)
         checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
-    if reading.cluster is not None:
-        running = [(queue.name, queue.maximum) for queue in reading.cluster(outputs["ClusterName"]).queues]
+    if reading.queues is not None:
+        running = [(queue.name, queue.maximum) for queue in reading.queues(outputs["ClusterName"])]
         planned = [(queue_name(place.instance_type), place.nodes)] if nodes else []
         checks.equal("Slurm's partitions and nodes", planned, running)
 

@@ -18,7 +18,7 @@ from launcher.records.submission import HeadNode
 from launcher.targets.parallelcluster import readback
 from launcher.targets.parallelcluster.target import CLUSTER_TYPE
 from launcher.workflow.cluster.deployed import Outputs
-from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.reading import QueueState
 from launcher.workflow.cluster.readback.training import ON_DEMAND, stack_readers
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands
 
@@ -79,8 +79,8 @@ class DeployedParallelCluster(SlurmCluster):
         ]
         return [shell, *(() if "SessionDocument" in outputs else ssh), *node_commands(plan)]
 
-    def queues(self, session: Session, stack: StackState) -> ClusterState:
-        """The state of a cluster, from the configuration with which its stack was deployed.
+    def queues(self, session: Session, stack: StackState) -> tuple[QueueState, ...]:
+        """The queues of a cluster, from the configuration with which its stack was deployed.
 
         Raises:
             ImpossibleError: the stack holds no ParallelCluster.
@@ -91,7 +91,7 @@ class DeployedParallelCluster(SlurmCluster):
         ]
         if not configurations:
             raise ImpossibleError(f"target.cluster: stack {stack.name} holds no ParallelCluster")
-        queues = [
+        return tuple(
             QueueState(
                 name=queue["Name"],
                 instance_type=resource["InstanceType"],
@@ -100,8 +100,7 @@ class DeployedParallelCluster(SlurmCluster):
             )
             for queue in configurations[0]["Scheduling"]["SlurmQueues"]
             for resource in queue["ComputeResources"]
-        ]
-        return ClusterState(name=stack.outputs["ClusterName"], queues=tuple(queues))
+        )
 
     def start_fleet(
         self,

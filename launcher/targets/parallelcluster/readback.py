@@ -12,21 +12,17 @@ from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_
 def cluster(reading: Reading) -> None:
     """The cluster's queues as its scheduler runs them; if the scheduler is not reachable, its stack and head node."""
     checks, place = reading.checks, reading.plan.place
-    if reading.cluster is None:
+    if reading.queues is None:
         name = reading.main.outputs["ClusterName"]
         state = stacks.find(reading.session, name)
         reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
         head_type = ParallelCluster().head_instance(place.nodes, reading.plan.request.storage.head_node)
         reading.checks.holds(f"head node {head_type} runs", head_type in instances.running(reading.session, name))
         return
-    running = reading.cluster(reading.main.outputs["ClusterName"])
+    queues = reading.queues(reading.main.outputs["ClusterName"])
     types = (place.instance_type, *reading.plan.request.target.fallback_types)
-    checks.equal(
-        "cluster queues", frozenset(types), frozenset(running_queue.instance_type for running_queue in running.queues)
-    )
-    queue = next(
-        (running_queue for running_queue in running.queues if running_queue.instance_type == place.instance_type), None
-    )
+    checks.equal("cluster queues", frozenset(types), frozenset(queue.instance_type for queue in queues))
+    queue = next((queue for queue in queues if queue.instance_type == place.instance_type), None)
     if queue is not None:
         checks.equal("cluster nodes at most", place.nodes, queue.maximum)
         checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)

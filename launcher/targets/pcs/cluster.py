@@ -26,7 +26,7 @@ from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.guard_stop import last_lines
-from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.reading import QueueState
 from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands
 
@@ -138,22 +138,19 @@ class PcsCluster(SlurmCluster):
             if not forbidden(problem):
                 raise
 
-    def queues(self, session: Session, stack: StackState) -> ClusterState:
-        """The state of a cluster by its queues, each with its one node group."""
+    def queues(self, session: Session, stack: StackState) -> tuple[QueueState, ...]:
+        """The queues of a cluster, each with its one node group."""
         cluster = stack.outputs["ClusterName"]
         known = {compute_group.id: compute_group for compute_group in pcs.groups(session, cluster)}
         pairs = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
-        return ClusterState(
-            name=cluster,
-            queues=tuple(
-                QueueState(
-                    name=queue.name,
-                    instance_type=group.instance_type,
-                    capacity_type=group.purchase,
-                    maximum=group.maximum,
-                )
-                for queue, group in pairs
-            ),
+        return tuple(
+            QueueState(
+                name=queue.name,
+                instance_type=group.instance_type,
+                capacity_type=group.purchase,
+                maximum=group.maximum,
+            )
+            for queue, group in pairs
         )
 
     def empty(self, session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:

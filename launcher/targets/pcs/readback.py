@@ -74,8 +74,8 @@ def queues(reading: Reading) -> None:
     shown = {queue.name: tuple(names.get(one, one) for one in queue.groups) for queue in states}
     planned = (reading.plan.place.instance_type, *reading.plan.request.target.fallback_types)
     reading.checks.equal("queues", {queue_name(name): (queue_name(name),) for name in planned}, shown)
-    if reading.cluster is not None:
-        running = reading.cluster(reading.main.outputs["ClusterName"]).queues
+    if reading.queues is not None:
+        running = reading.queues(reading.main.outputs["ClusterName"])
         reading.checks.equal("Slurm's partitions", set(shown), {queue.name for queue in running})
 
 

@@ -28,7 +28,7 @@ from launcher.submit.jobs import JobSource, Nodes
 from launcher.submit.shell import Shell
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.cluster.readback.reading import ClusterState, Readers, ReadInstances, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Readers, ReadInstances, Verification
 
 Outputs = Mapping[str, str]
 """The outputs of the cluster's own stack."""
@@ -173,7 +173,7 @@ class DeployedCluster(DeployedStacks):
         """How to reach what accepts its jobs if this computer gets no answer; a head node reports it itself."""
         return ""
 
-    def queues(self, session: Session, stack: StackState) -> ClusterState:
+    def queues(self, session: Session, stack: StackState) -> tuple[QueueState, ...]:
         """The queues of a cluster that other plans deployed: jobs go only to clusters with readable queues.
 
         Raises:

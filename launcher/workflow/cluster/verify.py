@@ -13,7 +13,7 @@ from launcher.model.plan import Plan
 from launcher.rendering.names import SERVING_STACK, TRAINING_STACK
 from launcher.targets.clusters import stacks_of
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import ClusterState, Reading, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Reading, Verification
 from launcher.workflow.cluster.readback.training import COMPLETE
 
 
@@ -22,7 +22,7 @@ def verify(
     session: Session,
     names: Iterable[str],
     *,
-    cluster: Callable[[str], ClusterState] | None,
+    queues: Callable[[str], tuple[QueueState, ...]] | None,
     zone: str | None,
     usd_per_hour: Decimal | None,
     deployed_now: bool = True,
@@ -35,7 +35,7 @@ def verify(
         plan: the deployed plan.
         session: of AWS or the sandbox.
         names: the stacks' names.
-        cluster: reads what a cluster's scheduler runs; None if nothing answers.
+        queues: reads the queues of a cluster from its scheduler; None if nothing answers.
         zone: the availability zone id of the plan's nodes.
         usd_per_hour: the quoted rate of all nodes that the stacks were deployed with.
         deployed_now: whether this plan was deployed just now; a cluster that existed before may carry another's digest.
@@ -56,7 +56,7 @@ def verify(
         deployed_now=deployed_now,
         main=next(stack for stack in states if stack.name.endswith((TRAINING_STACK, SERVING_STACK))),
         resources=resources,
-        cluster=cluster,
+        queues=queues,
         endpoint=endpoint,
         lower_usd=max_usd,
     )
@@ -83,7 +83,7 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
         deployed_now=False,
         main=stack,
         resources=(),
-        cluster=None,
+        queues=None,
     )
     reading.checks.holds(f"stack {stack.name}", stack.status in COMPLETE)
     training.node_group(reading)

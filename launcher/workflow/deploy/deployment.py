@@ -206,7 +206,7 @@ def account_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Ex
         account=options.account,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
-        cluster=options.cluster,
+        queues=options.queues,
         notify=options.notify,
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,

@@ -4,6 +4,8 @@ A change of the job changes the plan's digest, which is in an output and in tags
 definition is the same, nothing is deployed.
 """
 
+from collections.abc import Sequence
+
 from launcher.aws import networks, stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
@@ -16,7 +18,7 @@ from launcher.model.units import number_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.readback.reading import ClusterState, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Verification
 from launcher.workflow.cluster.readback.training import COMPLETE, fits
 from launcher.workflow.cluster.verify import verify_joined
 from launcher.workflow.deploy.stack_deployment import Deployment
@@ -52,9 +54,9 @@ def _join_cluster(folder: RunFolder, quoted: Quote, context: DeployContext, sess
     """The existing cluster that a plan names: other plans deployed it, and this plan only has to fit."""
     plan = quoted.plan
     stack = find(session, plan.cluster_name)
-    ask = context.cluster
-    running = ask(stack.outputs["ClusterName"]) if ask is not None else cluster_of(plan).queues(session, stack)
-    refuse_unless_fits(plan, running)
+    read = context.queues
+    queues = read(stack.outputs["ClusterName"]) if read is not None else cluster_of(plan).queues(session, stack)
+    refuse_unless_fits(plan, queues)
     refuse_unless_in_zone(plan, session, stack.outputs["PrivateSubnetId"])
     context.notify(f"cluster {plan.cluster_name} exists: nothing is deployed")
     context.approve()
@@ -96,18 +98,18 @@ def find(session: Session, cluster: str) -> StackState:
     return stack_state
 
 
-def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
+def refuse_unless_fits(plan: Plan, queues: Sequence[QueueState]) -> None:
     """Refuse unless a queue of the cluster has the instances that the plan was priced with.
 
     Raises:
         ImpossibleError: no queue has them; the error lists the existing queues.
     """
     place = plan.place
-    if fits(place.instance_type, place.nodes, place.option, cluster):
+    if fits(place.instance_type, place.nodes, place.option, queues):
         return
     available = ", ".join(
         f"{queue.name} ({queue.maximum} x {queue.instance_type}, {queue.capacity_type.lower().replace('_', ' ')})"
-        for queue in cluster.queues
+        for queue in queues
     )
     request_text = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}"
     raise ImpossibleError(

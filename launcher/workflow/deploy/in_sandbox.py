@@ -22,7 +22,7 @@ from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
 from launcher.targets.registry import billed_name, target_of
-from launcher.workflow.cluster.readback.reading import ClusterState, QueueState, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Verification
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.chart import cached_files
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
@@ -136,7 +136,7 @@ def context_in(sandbox: "Sandbox", priced: Priced, plan: Plan, options: DeployOp
         account=None if toolkit is not None and toolkit.status in COMPLETE else EMULATED_ACCOUNT,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
-        cluster=lambda name: cluster_state(sandbox, name),
+        queues=lambda name: queues_of(sandbox, name),
         notify=options.notify,
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
@@ -164,6 +164,6 @@ def left_out(sandbox: "Sandbox", checked: Verification | None, prerequisites: It
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 
 
-def cluster_state(sandbox: "Sandbox", name: str) -> ClusterState:
-    """A cluster as its scheduler runs it, in queues."""
-    return ClusterState(name=name, queues=tuple(QueueState(**group) for group in sandbox.groups(name)))
+def queues_of(sandbox: "Sandbox", name: str) -> tuple[QueueState, ...]:
+    """The queues of a cluster as its scheduler runs them."""
+    return tuple(QueueState(**group) for group in sandbox.groups(name))

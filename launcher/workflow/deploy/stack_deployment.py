@@ -193,12 +193,12 @@ class Deployment:
         Raises:
             DeploymentFailedError: the resources differ from the plan.
         """
-        cluster, zone = (None, None) if endpoint is not None else (self.context.cluster, self.context.zone)
+        queues, zone = (None, None) if endpoint is not None else (self.context.queues, self.context.zone)
         return verify(
             self.plan,
             self.session,
             self.assembly.stacks,
-            cluster=cluster,
+            queues=queues,
             zone=zone,
             usd_per_hour=self.quoted.guard_usd_per_hour,
             endpoint=endpoint,

@@ -26,7 +26,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
-from launcher.workflow.cluster.readback.reading import ClusterState, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Verification
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, show_bundle
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class DeployContext:
     zone: str | None
     catalog: Catalog
     # Reads what a cluster's scheduler runs; None if nothing answers yet.
-    cluster: Callable[[str], ClusterState] | None
+    queues: Callable[[str], tuple[QueueState, ...]] | None
     notify: Notify
     # A spending limit below the plan's.
     max_usd: Decimal | None = None
@@ -98,7 +98,7 @@ class DeployOptions:
     # No job is submitted, so that a cluster needs no Slurm.
     scheduler: str = "local"
     account: str | None = None
-    cluster: Callable[[str], ClusterState] | None = None
+    queues: Callable[[str], tuple[QueueState, ...]] | None = None
     approve: Approve = no_confirmation
 
 

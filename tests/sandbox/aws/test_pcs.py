@@ -298,7 +298,7 @@ class TestJobs:
 
     def test_queues_are_described_with_instance_types(self, nodes, session, world_sandbox):
         stack = type("Stack", (), {"outputs": {"ClusterName": "small"}})()
-        (queue,) = PcsCluster().queues(session, stack).queues
+        (queue,) = PcsCluster().queues(session, stack)
         assert (queue.name, queue.instance_type, queue.capacity_type, queue.maximum) == (
             "jobs",
             "g5.xlarge",

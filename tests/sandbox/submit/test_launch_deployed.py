@@ -140,7 +140,7 @@ class User:
             progress=lambda now: None,
             poll_s=0.5,
             account=ACCOUNT,
-            cluster=context_in(self.sandbox, priced, quoted.plan, of_box).cluster,
+            queues=context_in(self.sandbox, priced, quoted.plan, of_box).queues,
         )
         return launch_quote(priced, rank, quoted, options)
 

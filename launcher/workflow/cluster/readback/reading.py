@@ -13,20 +13,12 @@ from launcher.model.plan import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """One queue of a running cluster."""
+    """One queue of a running cluster, as its scheduler describes it."""
 
     name: str
     instance_type: str
     capacity_type: str
     maximum: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
-    """A running cluster as its scheduler describes it: queues with instance type, count and purchase option."""
-
-    name: str
-    queues: tuple[QueueState, ...]
 
 
 @dataclass(slots=True)
@@ -83,7 +75,7 @@ class Reading:
     main: StackState
     resources: tuple[StackResource, ...]
     # Reads the queues from a cluster's scheduler, None if no scheduler can be read.
-    cluster: Callable[[str], ClusterState] | None
+    queues: Callable[[str], tuple[QueueState, ...]] | None
     # The decided serving endpoint; None for a cluster.
     endpoint: Endpoint | None = None
     # A limit below the plan's budget.max_usd that the stacks were deployed with.

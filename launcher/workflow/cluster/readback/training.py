@@ -14,7 +14,7 @@ from launcher.planning.nat import egress, interface_endpoints
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback import guards, store
-from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Readers, Reading
+from launcher.workflow.cluster.readback.reading import QueueState, Reader, Readers, Reading
 
 GATEWAYS = ("dynamodb", "s3")
 """Services with a gateway endpoint in every Slipway network (infra/parts/network.py)."""
@@ -251,12 +251,12 @@ def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterState) -> bool:
+def fits(plan_type: str, nodes: int, option: PurchaseOption, queues: Iterable[QueueState]) -> bool:
     """Whether a queue of a running cluster has enough nodes of a type with a purchase option."""
     capacity_type = BOUGHT_AS.get(option, ON_DEMAND)
     return any(
         queue.instance_type == plan_type and queue.capacity_type == capacity_type and queue.maximum >= nodes
-        for queue in running.queues
+        for queue in queues
     )
 
 

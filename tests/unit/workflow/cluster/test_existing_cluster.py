@@ -10,7 +10,7 @@ from launcher.cdk.difference import without_job
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.reading import QueueState
 from launcher.workflow.cluster.readback.training import fits
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
@@ -37,13 +37,13 @@ def quote_plan(path: Path):
     ],
 )
 def test_queue_fits_by_type_count_and_purchase_option(instance_type, nodes, option, answer):
-    assert fits(instance_type, nodes, option, ClusterState(name="team", queues=(QUEUE,))) is answer
+    assert fits(instance_type, nodes, option, (QUEUE,)) is answer
 
 
 def test_commitment_fits_on_demand_queue():
     owned = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="ONDEMAND", maximum=1)
     for option in (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED):
-        assert fits("p5.48xlarge", 1, option, ClusterState(name="team", queues=(owned,)))
+        assert fits("p5.48xlarge", 1, option, (owned,))
 
 
 def test_template_comparison_ignores_only_job_digest_and_rate():

@@ -194,7 +194,7 @@ class TestReadBack:
             deployed_now=True,
             main=stack,
             resources=(file_system,),
-            cluster=None,
+            queues=None,
         )
 
     def group(self, name, type_, count, part, **more):

@@ -51,7 +51,7 @@ def reading(client, *types):
         deployed_now=True,
         main=training,
         resources=resources,
-        cluster=None,
+        queues=None,
     )
 
 

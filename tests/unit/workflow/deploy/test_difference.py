@@ -75,7 +75,7 @@ def context(account, messages, root=None, approve=lambda: None):
         account=None,
         zone=None,
         catalog=load(),
-        cluster=None,
+        queues=None,
         notify=messages.append,
         approve=approve,
         root=root,
