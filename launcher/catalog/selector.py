@@ -4,6 +4,7 @@ Every price, rate and listing of compute uses this module, so that they cannot d
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,9 @@ DERIVED = Basis.DERIVED.value
 
 APART = "cluster"
 """The SageMaker component with a separate rate, HyperPod: 1.18 to 1.25 times EC2's; the others are 1.15 times."""
+
+BY_RATIO = "training"
+"""The SageMaker component whose rate is derived from EC2's in regions for which no source has it."""
 
 PARITY: dict[SavingsPlanKind, OfferingClass] = {
     SavingsPlanKind.EC2_INSTANCE: "standard",
@@ -88,7 +92,7 @@ class RowSelector:
         the zonal prices serve as the region's price: of one day the highest.
         """
         if key.kind == SAGEMAKER:
-            return tuple(self._billed_alike(key))
+            return tuple(self._billed_alike(key)) or tuple(self._by_ratio(key))
         if key.kind == RESERVED:
             return self._terms(key)
         if key.kind == SAVINGS_PLAN:
@@ -154,6 +158,45 @@ class RowSelector:
                 yield row
             elif row.basis in PRICING and APART not in (row.zone, key.detail):
                 yield _as_derived(row, f"the rate of {row.zone}, which is billed alike")
+
+    def _by_ratio(self, key: Key) -> Iterator[Row]:
+        """The rate of a training job in a region for which no source has one: EC2's there times the type's ratio.
+
+        The ratio of the two services is that of another region, the highest known. The one published rate outside the
+        US, ml.g6.xlarge in Tokyo (1.634, the offer file of 2026-09-23 by a public cost model), agrees within 0.1 %.
+        """
+        plain = self.row(self._plain(key)) if key.detail == BY_RATIO else None
+        known = self._ratios(key) if plain is not None else {}
+        if plain is None or not known:
+            return
+        where, (ratio, as_of) = max(known.items(), key=lambda item: item[1])
+        note = f"EC2's rate here times {ratio:.3f}, SageMaker's over EC2's in {where}: no source has SageMaker's here"
+        usd = f"{float(plain.usd) * ratio:.4f}"
+        yield Row(key.detail, usd, min(plain.as_of, as_of), DERIVED, plain.source, note)
+
+    def _ratios(self, key: Key) -> dict[str, tuple[float, str]]:
+        """SageMaker's listed rate over EC2's by region, with the older of the two dates."""
+        found = {}
+        for region in self._sagemaker_regions.get(key.name, ()):
+            there = key.at(region)
+            service = newest(self._billed_alike(there), usd_of, self.until)
+            plain = self.row(self._plain(there)) if service is not None else None
+            if service is not None and plain is not None:
+                found[region] = float(service.usd) / float(plain.usd), min(service.as_of, plain.as_of)
+        return found
+
+    @staticmethod
+    def _plain(key: Key) -> Key:
+        """The key of EC2's on-demand price of the same type and region."""
+        return Key(PurchaseOption.ON_DEMAND.value, key.name.removeprefix("ml."), key.region)
+
+    @cached_property
+    def _sagemaker_regions(self) -> Mapping[str, Sequence[str]]:
+        """The regions with SageMaker's rates of a type."""
+        regions: dict[str, list[str]] = {}
+        for name, region in self.store.sagemaker:
+            regions.setdefault(name, []).append(region)
+        return regions
 
     def _terms(self, key: Key) -> list[Row]:
         index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans

@@ -167,3 +167,38 @@ def test_regions_are_listed_by_purchase_option(catalog: Catalog, name: str, opti
 def test_training_plans_are_offered_in_regions_of_type(catalog: Catalog):
     offered = catalog.regions_offering("p5.48xlarge", PurchaseOption.TRAINING_PLAN)
     assert offered == catalog.regions_of("p5.48xlarge")
+
+
+def test_training_rate_of_sagemaker_without_a_row_is_ec2s_times_the_types_ratio(catalog: Catalog):
+    """No source has ml.p4d.24xlarge in eu-west-1; in us-east-1 it costs 1.15 times EC2's rate."""
+    price = catalog.sagemaker("ml.p4d.24xlarge", "eu-west-1", "training")
+    plain = catalog.on_demand("p4d.24xlarge", "eu-west-1")
+    assert isinstance(price, Price)
+    assert isinstance(plain, Price)
+    assert price.basis == Basis.DERIVED
+    assert price.usd == pytest.approx(plain.usd * Decimal("1.15"), rel=Decimal("0.001"))
+    assert "EC2's rate here times 1.150, SageMaker's over EC2's in us-east-1" in price.note
+    assert price.as_of <= plain.as_of
+
+
+def test_derived_training_rate_is_the_one_published_outside_the_us(catalog: Catalog):
+    """APN1-Train:ml.g6.xlarge costs 1.634 in the AmazonSageMaker offer file of 2026-09-23, by a public cost model."""
+    price = catalog.sagemaker("ml.g6.xlarge", "ap-northeast-1", "training")
+    assert isinstance(price, Price)
+    assert price.usd == pytest.approx(Decimal("1.634"), rel=Decimal("0.001"))
+
+
+@pytest.mark.parametrize(
+    "name, region, component",
+    [
+        ("ml.p4d.24xlarge", "eu-west-1", "cluster"),
+        ("ml.p4d.24xlarge", "eu-west-1", "hosting"),
+        ("ml.p5e.48xlarge", "eu-north-1", "training"),
+        ("ml.p4d.24xlarge", "eu-south-1", "training"),
+    ],
+)
+def test_no_training_rate_is_derived_for_other_components_or_without_rates(
+    catalog: Catalog, name: str, region: str, component: str
+):
+    """HyperPod and endpoints have ratios of their own; of p5e, and of EC2's p4d in Milan, no price is known."""
+    assert isinstance(catalog.sagemaker(name, region, component), Unpriced)
