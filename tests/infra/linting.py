@@ -5,10 +5,14 @@ cfn-lint is imported by its first use: it takes a second of every worker that on
 
 import json
 import re
-from functools import cache
+import sys
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.infra import iam, template_policies
 from tests.infra.template_policies import policy_complaints
+from tests.kept_answers import kept, packages, sources
 
 if TYPE_CHECKING:
     from cfnlint.rules import Rules
@@ -18,6 +22,7 @@ IGNORED = ["W6001", "W3005"]
 W3005: the templates state an important order explicitly, even if a reference implies it."""
 LINTED = {}
 """The findings by template and region: half of the templates differ in the cluster's name and the digests alone."""
+SOURCES = tuple(map(Path, (__file__, template_policies.__file__, iam.__file__)))
 
 
 @cache
@@ -39,7 +44,8 @@ def complaints(folder, region):
         cluster = path.name.removeprefix("slipway-").rpartition("-")[0]
         equal = re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text.replace(cluster, "<cluster>") if cluster else text)
         if (equal, region) not in LINTED:
-            LINTED[equal, region] = findings(text, region)
+            key = [equal, region, *packages(Path(sys.executable)), *sources(*SOURCES)]
+            LINTED[equal, region] = kept(key, partial(findings, text, region))
         problems += LINTED[equal, region]
     return problems
 

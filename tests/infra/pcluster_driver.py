@@ -6,10 +6,13 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.kept_answers import kept, packages, sources
 from tests.plans import ROOT
 
 PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
 DRIVER = Path(__file__).with_name("pcluster_schema.py")
+READ_MORE = ("policies", "stop")
+"""Operations that read other files than those that they are given."""
 
 
 @functools.cache
@@ -21,9 +24,18 @@ def _process():
 
 def ask(operation, files):
     """The driver's results for some files, in their order."""
+    paths = [Path(file) for file in files]
+    if operation in READ_MORE:
+        return _answers(operation, paths)
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    key = [operation, *texts, *packages(PYTHON), *sources(DRIVER)]
+    return kept(key, lambda: _answers(operation, paths))
+
+
+def _answers(operation, paths):
     process = _process()
-    process.stdin.write(json.dumps([operation, *map(str, files)]) + "\n")
+    process.stdin.write(json.dumps([operation, *map(str, paths)]) + "\n")
     process.stdin.flush()
     answer = json.loads(process.stdout.readline() or '"the driver has ended"')
     assert isinstance(answer, dict), answer
-    return [answer[str(path)] for path in files]
+    return [answer[str(path)] for path in paths]
