@@ -54,6 +54,7 @@ class Assembly:
 
     plan: Plan
     folder: Path
+    ruled: bool  # cdk-nag's rules have read it
 
     def template(self, part):
         """The template of one stack; {} if the plan has no stack of that name."""
@@ -84,6 +85,7 @@ class Assembly:
     @property
     def violations(self):
         """Rule and construct of all findings of the validators."""
+        assert self.ruled, "synthesised without cdk-nag's rules"
         reports = json.loads((self.folder / "validation-report.json").read_text())["pluginReports"]
         return [
             (violation["ruleName"], construct["constructPath"])
@@ -118,27 +120,33 @@ def plan_named(plan_at):
 
 @pytest.fixture(scope="session")
 def synthesised(tmp_path_factory, plan_named, catalog, context):
-    """Synthesise a plan, the text of a plan file, or a plan file by its name, with further context; each once."""
+    """Synthesise a plan, the text of a plan file, or a plan file by its name, with further context; each once.
+
+    cdk-nag's rules take a third of a synthesis: they read plans without further context, and what shall be `ruled`.
+    """
     done = {}
 
-    def synthesise(source, **more):
+    def synthesise(source, *, ruled=None, **more):
         if isinstance(source, Plan):
             plan = source
         elif source in PLAN_FILES:
             plan = plan_named(source)
         else:
             plan = pinned_plan(plan_file.loads(source), catalog)
-        key = (plan.digest, *more.items())
+        if ruled is None:
+            ruled = not more and (isinstance(source, Plan) or source in PLAN_FILES)
+        key = (plan.digest, ruled, *more.items())
         if key not in done:
             folder = tmp_path_factory.mktemp(plan.name)
             built = build_app(plan, context={**context, **more}, outdir=folder)
-            cdk.Validations.of(built).add_plugins(AwsSolutionsChecks(built))
+            if ruled:
+                cdk.Validations.of(built).add_plugins(AwsSolutionsChecks(built))
             try:
                 built.synth()
             except RuntimeError as failed:
                 # The rules found something: which, and whether it is accepted, is test_rules.py's to say.
                 assert str(failed).startswith("ValidationFailed")  # noqa: PT017
-            done[key] = Assembly(plan=plan, folder=folder)
+            done[key] = Assembly(plan=plan, folder=folder, ruled=ruled)
         return done[key]
 
     return synthesise

@@ -94,7 +94,7 @@ BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 
 @pytest.mark.parametrize("name", FURTHER)
 def test_examples_with_trainer_satisfy_rules(synthesised, plan_at, name):
-    assembly = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
+    assembly = synthesised(plan_at(FURTHER[name]), ruled=True, usd_per_hour="21.960000")
     violations = [violation for violation in assembly.violations if accepted(CLUSTERS, *violation) is None]
     assert [violation for violation in violations if not BUDGET.fullmatch(violation[0])] == []
     assert bool(violations) == (assembly.plan.request.budget.stop_at_usd is not None)
