@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ PLANS = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if "\nslipway: 1" in 
 """The plans of the examples; a recipe may have a trainer's configuration next to its plan."""
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 """A day on which the shipped prices are valid."""
+
+
+@cache
+def example_request(path: Path) -> PlanRequest:
+    """The request of an example, read once in a process: several modules choose their cases by it when collected."""
+    return plan_file.load(path)
 
 
 def request_of(data: Mapping[str, Any]) -> PlanRequest:

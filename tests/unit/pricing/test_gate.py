@@ -15,9 +15,9 @@ from launcher.model.money import Price
 from launcher.pricing.ages import ALLOWED_DAYS, age, expiry
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price_request
-from tests.plans import EXAMPLES, NOW, PLANS
+from tests.plans import EXAMPLES, NOW, PLANS, example_request
 
-TRAINING = [path for path in PLANS if plan_file.load(path).workload.train is not None]
+TRAINING = [path for path in PLANS if example_request(path).workload.train is not None]
 OWN = {"price_overrides": {"p5.48xlarge/on-demand": "50"}}
 
 

@@ -5,7 +5,6 @@ The examples are found by what they hold, so that a new one is judged too.
 
 import json
 import os
-import re
 from pathlib import Path
 
 import jsonschema
@@ -22,7 +21,7 @@ from launcher.sandbox.kubernetes.kinds import defined_kinds, shipped_kinds
 from launcher.sandbox.kubernetes.validation import refusals
 from launcher.targets.registry import target_of
 from tests.checks import some
-from tests.plans import EXAMPLES
+from tests.plans import EXAMPLES, PLANS, example_request
 from tests.unit.rendering.conftest import JOB
 
 HYPERPOD = json.loads((EXAMPLES.parent / "tests/data/hyperpod_pytorch_job.schema.json").read_text(encoding="utf-8"))
@@ -32,14 +31,12 @@ OLDEST, NEWEST = "1.31", "1.36"
 
 
 def has_pods(path):
-    """Whether a file is a plan of a job for Kubernetes, or of a cluster of it."""
-    if not re.search(r"^slipway:", path.read_text(encoding="utf-8"), re.MULTILINE):
-        return False
-    request = plan_file.load(path)
+    """Whether a plan is of a job for Kubernetes, or of a cluster of it."""
+    request = example_request(path)
     return request.workload.serve is None and any(target_of(kind).pods for kind in request.target.kind or ())
 
 
-EVERY = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if has_pods(path)]
+EVERY = [path for path in PLANS if has_pods(path)]
 
 
 def test_pod_examples_include_the_required_cases():

@@ -12,6 +12,7 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.load import load
+from launcher.workflow.doctor.account import BILLING
 from launcher.workflow.doctor.diagnosis import PLAN_EXAMINATIONS, diagnose, subject_of
 from launcher.workflow.doctor.examination import examine
 from launcher.workflow.quote.options import PriceOptions
@@ -153,9 +154,10 @@ def examined(ready_account, request):
     def run_checks(plan, *, billing=False, environment=None, only=None):
         variables, rate = environment or ready_account.environment, Decimal("0.25")
         subject = subject_of(plan, REGION, catalog=load(), environment=variables, now=NOW, up_usd_per_hour=rate)
-        if billing:
+        if billing and only is None:
             return diagnose(subject, billing=True)
-        return examine(subject, [examination for examination in chosen if only in (None, examination.name)])
+        every = (*chosen, *(BILLING if billing else ()))
+        return examine(subject, [examination for examination in every if only in (None, examination.name)])
 
     return run_checks
 

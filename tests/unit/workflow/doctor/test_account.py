@@ -37,9 +37,9 @@ def test_ready_account_has_verdict_ready(examined, probe_plan):
 
 
 def test_plan_without_tags_gets_advice(examined, probe_plan):
-    (none,) = name_of(examined(probe_plan()), "tags")
+    (none,) = name_of(examined(probe_plan(), only="advice"), "tags")
     assert (none.result, none.fix) == (Outcome.ADVICE, "tags: {owner: ..., cost-center: ...}")
-    (some,) = name_of(examined(probe_plan(tag_file())), "tags")
+    (some,) = name_of(examined(probe_plan(tag_file()), only="advice"), "tags")
     assert (some.result, some.got) == (Outcome.OK, "owner=vision")
 
 
@@ -94,7 +94,7 @@ def test_first_spot_request_requires_service_linked_role(ready_account, examined
     assert check.fix == by_administrator(make_command(SPOT))
     on_eks = probe_plan()
     on_eks = replace(on_eks, place=replace(on_eks.place, target=TargetKind.EKS))
-    (check,) = name_of(examined(on_eks), "service role")
+    (check,) = name_of(examined(on_eks, only="service role"), "service role")
     assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling creates it")
 
 
@@ -318,11 +318,11 @@ def export(account, *pairs):
 def test_bill_exports_are_reported_as_advice(ready_account, examined, probe_plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     export(ready_account, an_export("no-bill", table="CARBON_EMISSIONS"))
-    (none,) = name_of(examined(probe_plan(), billing=True), "bill export")
+    (none,) = name_of(examined(probe_plan(), billing=True, only="bill export"), "bill export")
     assert (none.result, "Cost Explorer" in none.got) == (Outcome.ADVICE, True)
     ill, other = an_export("ill", status="UNHEALTHY"), an_export("other", form="PARQUET")
     export(ready_account, an_export("cur"), ill, other, an_export("focus", table="FOCUS_1_2_AWS"))
-    good, broken, parquet, focus = name_of(examined(probe_plan(), billing=True), "bill export")
+    good, broken, parquet, focus = name_of(examined(probe_plan(), billing=True, only="bill export"), "bill export")
     assert [check.result for check in (good, focus)] == [Outcome.OK, Outcome.OK]
     assert "--export s3://bills/out/cur" in good.got
     assert [check.result for check in (broken, parquet)] == [Outcome.ADVICE, Outcome.ADVICE]
@@ -335,7 +335,8 @@ def test_bill_exports_are_reported_as_advice(ready_account, examined, probe_plan
 def test_billing_questions_denied_to_member_account_are_unknown(ready_account, examined, probe_plan, name):
     export(ready_account, an_export("cur"))
     ready_account.canned[name] = DENIED
-    check = name_of(examined(probe_plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
+    examination = "cost tag" if name.startswith("ce") else "bill export"
+    check = name_of(examined(probe_plan(), billing=True, only=examination), examination)
     assert [finding.result for finding in check] == [Outcome.UNKNOWN]
     assert "not allowed with these credentials" in check[0].got
 
@@ -421,7 +422,7 @@ class TestGuard:
         return probe_plan()
 
     def test_deployed_guard_with_all_rights_passes(self, examined, deployed):
-        (check,) = name_of(examined(deployed), "guard")
+        (check,) = name_of(examined(deployed, only="guard"), "guard")
         description = "the guard of probe may make the 2 calls that stop nodes and send notifications"
         assert (check.result, check.asked) == (Outcome.OK, description)
 
@@ -434,7 +435,7 @@ class TestGuard:
             return {"EvaluationResults": decisions, "IsTruncated": False}
 
         ready_account.canned["iam.SimulatePrincipalPolicy"] = bounded
-        (check,) = name_of(examined(deployed), "guard")
+        (check,) = name_of(examined(deployed, only="guard"), "guard")
         assert check.result is Outcome.FAILED
         assert check.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
         assert "slipway deploy FILE" in check.fix
