@@ -86,7 +86,8 @@ def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
         again = "launch again: it resumes from its newest checkpoint"
         if request.checkpoint.mode is CheckpointMode.NONE:
             again = "set checkpoint.mode: agent to resume"
-        hint = f"{again}; or raise the quota, and set run.time_limit_h to {math.ceil(hours.high)} or more"
+        limit = f"set run.time_limit_h to {math.ceil(hours.high)} or more: slipway doctor FILE then reads the quota"
+        hint = f"{again}; or, where the account's quota is higher, {limit}"
         if hours.high > LONGEST_H:
             message += f". No quota allows more than {LONGEST_H:g} h"
             hint = f"more nodes, or another target.kind; else after each stop {again}"
