@@ -2,6 +2,7 @@
 
 from datetime import date
 from decimal import Decimal
+from operator import sub
 from typing import NamedTuple
 
 from launcher.model.enums import Basis
@@ -34,8 +35,11 @@ class OtherCosts:
         self._once = self._an_hour = self._an_hour_up = self._a_node_hour = self._a_loss = 0.0
         self._saves: list[tuple[float, int]] = []
         self._tiered: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
-        # Lines with a single price, and hundredths of a cent for a unit of each.
-        self._units: list[tuple[Line, float]] = []
+        # Hundredths of a cent of each line: once, for an hour of the job, of the cluster and of its nodes, and for a
+        # lost node.
+        self._rates: list[tuple[float, ...]] = []
+        # The same for an hour of the cluster, of lines that nothing else moves.
+        self._up_rates: list[float] = []
         for line in self._priced:
             if isinstance(line.price, Price):
                 self._add(line, line.price)
@@ -46,19 +50,37 @@ class OtherCosts:
     def total_usd(self, size: JobSize) -> Decimal:
         """The total of the priced lines, equal to the sum of their components to the last digit.
 
-        Decimals take several times as long as floats: they round only the lines that floats may round differently.
+        Decimals take several times as long as floats: they add up only where floats may round a line differently.
         """
-        if size not in self._totals:
-            amounts, exact, total = size.amounts, [line for line, _ in self._tiered], 0
-            for line, units in self._units:
-                usd = units * line.quantity(amounts)
-                rounded = round(usd)
-                if usd < SURE_UNITS and -SURE_ROUNDING < usd - rounded < SURE_ROUNDING:
-                    total += rounded
-                else:
-                    exact.append(line)
-            self._totals[size] = total_usd(exact, size) + total * CENT_FRACTION
-        return self._totals[size]
+        total = self._totals.get(size)
+        if total is None:
+            units = self._units(size)
+            rounded = list(map(round, units))
+            apart = max(map(abs, map(sub, units, rounded)), default=0.0)
+            if apart < SURE_ROUNDING and max(units, default=0.0) < SURE_UNITS:
+                total = sum(rounded) * CENT_FRACTION
+            else:
+                total = total_usd(self._priced, size)
+            self._totals[size] = total
+        return total
+
+    def _units(self, size: JobSize) -> list[float]:
+        """Hundredths of a cent of each priced line, in floats and without the cap of the quantity."""
+        amounts = size.amounts
+        hours, up_h, nodes_h, saves, losses = amounts
+        units = [usd * up_h for usd in self._up_rates]
+        units += [
+            once + an_hour * hours + an_hour_up * up_h + a_node_hour * nodes_h + a_loss * losses
+            for once, an_hour, an_hour_up, a_node_hour, a_loss in self._rates
+        ]
+        units += [usd * (saves - free) * UNITS if saves > free else 0.0 for usd, free in self._saves]
+        if self._tiered:
+            months = size.months
+            for line, slopes in self._tiered:
+                if quantity := line.quantity(amounts) / months:
+                    usd = months * sum([usd * (quantity - start) for start, usd in slopes if quantity > start])
+                    units.append(usd * UNITS)
+        return units
 
     def up_usd_per_hour(self, *, nodes: bool) -> Decimal:
         """The hourly cost of the priced lines while the cluster exists; `nodes` adds the lines of its nodes."""
@@ -75,12 +97,17 @@ class OtherCosts:
         return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
     def _add(self, line: Line, price: Price) -> None:
-        """Add a line to the lower bound."""
-        if price.tiers or line.zones:
+        """Add a line to the totals in floats."""
+        usd = float(price.usd)
+        rates = (line.once, line.an_hour, line.an_hour_up, line.a_node_hour, line.a_loss)
+        if price.tiers or line.zones or (line.a_save and any(rates)):
             self._tiered.append((line, _slopes(price)))
             return
-        usd = float(price.usd)
-        self._units.append((line, usd * UNITS))
+        if any(rates):
+            if any((*rates[:2], *rates[3:])):
+                self._rates.append(tuple([usd * UNITS * rate for rate in rates]))
+            else:
+                self._up_rates.append(usd * UNITS * line.an_hour_up)
         self._once += usd * line.once
         self._an_hour += usd * line.an_hour
         self._an_hour_up += usd * line.an_hour_up
