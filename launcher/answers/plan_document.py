@@ -10,9 +10,9 @@ from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Alternative, Priced
 from launcher.records.codec import Json, as_json
-from launcher.records.document import fill_record, json_object
-from launcher.records.json_text import json_text
-from launcher.records.quote_document import CandidateObject, UnverifiedPrice
+from launcher.records.document import fill_record, json_object, record_values
+from launcher.records.json_text import values_text
+from launcher.records.quote_document import CandidateObject, UnverifiedPrice, candidate_values
 from launcher.workflow.quote.commands import next_command
 
 
@@ -80,4 +80,6 @@ def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
 def candidates(priced: Priced) -> Iterator[str]:
     """The candidates of the same document as JSON text, each created on request."""
     types = priced.catalog.instance_types
-    return (json_text(CandidateObject.of(quoted, rank, types)) for rank, quoted in enumerate(priced.rows, start=1))
+    for rank, quoted in enumerate(priced.rows, start=1):
+        values = record_values(CandidateObject, quoted, candidate_values(quoted, rank, types))
+        yield values_text(CandidateObject, values)

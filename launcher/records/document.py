@@ -15,6 +15,8 @@ from launcher.model.record import Class, record
 T = TypeVar("T")
 OMITTED: Mapping[str, bool] = {"omitted": True}
 """The metadata of a field whose key is left out if its value is None."""
+MOST_KEPT = 16_384
+"""Results that `by_identity` keeps at most."""
 
 
 @overload
@@ -60,10 +62,34 @@ def fill_record(cls: type[T], source: Any, /, **values: Any) -> T:
     >>> fill_record(Usd, Usd(low=1, spread=0), spread=9)
     Usd(low=1, spread=9)
     """
+    return cls(**record_values(cls, source, values))
+
+
+def record_values(cls: type, source: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the fields of such a record, by name."""
     made: Any = cls
     kind: Any = type(source)
     names, get = _same(made, kind, tuple(values))
-    return cls(**dict(zip(names, get(source), strict=True)), **values)
+    return {**dict(zip(names, get(source), strict=True)), **values}
+
+
+def by_identity(function: Callable[..., T]) -> Callable[..., T]:
+    """A function of immutable objects that computes its result once for the same objects, which live as long.
+
+    Equal objects need not be compared by their fields.
+    """
+    known: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+
+    def kept(*values: Any) -> T:
+        key = tuple(map(id, values))
+        found = known.get(key)
+        if found is None:
+            if len(known) >= MOST_KEPT:
+                known.clear()
+            found = known[key] = values, function(*values)
+        return found[1]
+
+    return kept
 
 
 @cache

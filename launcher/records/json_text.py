@@ -1,24 +1,25 @@
 """Values as JSON text in half of the time of `json.dumps(plain(value))`, for documents of thousands of rows."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache
 from json.encoder import encode_basestring
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any
 
 from launcher.model.finding import Finding
 from launcher.model.money import Range
-from launcher.model.quote import Gate
 from launcher.records.codec import is_pairs, money, plain
+from launcher.records.document import by_identity
+from launcher.records.quote_document import HourlyPrice, QuotedTraining
 
-RECURRING = (Finding, Gate, Range)
-"""Records that are equal in many rows: their text is kept."""
+RECURRING = (Finding, Range, HourlyPrice, QuotedTraining)
+"""Records that many rows share: their text is kept."""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _WRITERS: dict[Any, Callable[[Any], str]] = {
     str: encode_basestring,
@@ -44,7 +45,7 @@ def _new_writer(kind: Any) -> Callable[[Any], str]:
     """The writer of a class that had none yet."""
     if is_dataclass(kind):
         write = _record_writer(kind)
-        _WRITERS[kind] = lru_cache(maxsize=4096)(write) if kind in RECURRING else write
+        _WRITERS[kind] = by_identity(write) if kind in RECURRING else write
     elif issubclass(kind, StrEnum):
         _WRITERS[kind] = encode_basestring
     else:
@@ -52,17 +53,32 @@ def _new_writer(kind: Any) -> Callable[[Any], str]:
     return _WRITERS[kind]
 
 
+def values_text(kind: type, values: Mapping[str, Any]) -> str:
+    """The text of a record of a class with these values, without the record."""
+    names, write = _values_writer(kind)
+    return write(itemgetter(*names)(values))
+
+
 def _record_writer(kind: Any) -> Callable[[Any], str]:
-    every = [field for field in fields(kind) if "internal" not in field.metadata]
-    if len(every) == 1 or any(is_pairs(field.type) for field in every):
+    names, write = _values_writer(kind)
+    if len(names) == 1 or any(is_pairs(field.type) for field in fields(kind)):
         return lambda value: _encode(plain(value))
-    read, get = attrgetter(*(field.name for field in every)), _WRITERS.get
+    get = attrgetter(*names)
+    return lambda value: write(get(value))
+
+
+@cache
+def _values_writer(kind: Any) -> tuple[tuple[str, ...], Callable[[tuple[Any, ...]], str]]:
+    """The names of a record's fields, and the writer of their values."""
+    get = _WRITERS.get
+    every = [field for field in fields(kind) if "internal" not in field.metadata]
     keys = [f"{_encode(field.name.rstrip('_'))}: " for field in every]
     omitted = {f"{key}null" for key, field in zip(keys, every, strict=True) if "omitted" in field.metadata}
 
-    def write(value: Any) -> str:
-        items = zip(keys, read(value), strict=True)
-        texts = [key + (get(type(item)) or _new_writer(type(item)))(item) for key, item in items]
+    def write(values: tuple[Any, ...]) -> str:
+        texts = [
+            key + (get(type(item)) or _new_writer(type(item)))(item) for key, item in zip(keys, values, strict=True)
+        ]
         return f"{{{', '.join([text for text in texts if text not in omitted] if omitted else texts)}}}"
 
-    return write
+    return tuple(field.name for field in every), write

@@ -23,9 +23,10 @@ from launcher.model.quote import Commitment, Gate, Policy, Quote, SpotOutlook
 from launcher.model.range_causes import RangeCauses
 from launcher.model.run_cost import RunRates
 from launcher.model.serving import BedrockTerms, Instances, ServingOutlook
+from launcher.model.training import TrainingEstimate
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.codec import Json, as_json
-from launcher.records.document import OMITTED, fill_record, json_object
+from launcher.records.document import OMITTED, by_identity, fill_record, json_object
 
 
 @json_object(of=Price)
@@ -177,45 +178,57 @@ class CandidateObject:
     @classmethod
     def of(cls, quoted: Quote, rank: int, types: Mapping[str, InstanceType], **more: Any) -> Self:
         """The object of a quote; rank 0 for one outside of a list."""
-        place, facts = quoted.plan.place, types.get(quoted.plan.place.instance_type)
-        unverified = quoted.price.unverified if isinstance(quoted.price, Unpriced) else None
-        return fill_record(
-            cls,
-            quoted,
-            rank=rank,
-            id=quoted.short_id,
-            target=place.target if facts else None,
-            instance_type=place.instance_type or None,
-            accelerator=facts.accelerator if facts else None,
-            accelerators=facts.accelerators * place.nodes if facts else 0,
-            nodes=place.nodes if facts else 0,
-            region=place.region,
-            az_id=place.az_id,
-            purchase_option=place.option,
-            plan_kind=place.plan_kind,
-            term_years=place.term_years,
-            payment=quoted.plan.request.purchase.payment if place.term_years is not None else None,
-            unverified=None
-            if unverified is None
-            else fill_record(UnverifiedPrice, unverified, usd_per_hour=unverified.usd),
-            price=_price(quoted),
-            training=_training(quoted),
-            serving=None if quoted.serving is None else QuotedServing.of(quoted.serving),
-            **more,
-        )
+        return fill_record(cls, quoted, **candidate_values(quoted, rank, types), **more)
 
 
-def _price(quoted: Quote) -> HourlyPrice | None:
-    if not isinstance(quoted.price, Price):
-        return None
-    spread = quoted.price_range
-    span = None if spread is None else fill_record(UsdSpan, spread)
-    return fill_record(HourlyPrice, quoted.price, usd_per_hour=quoted.price.usd, range=span)
+def candidate_values(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> dict[str, Any]:
+    """The values in a candidate's object that a quote has under other names."""
+    place, facts = quoted.plan.place, types.get(quoted.plan.place.instance_type)
+    unverified = quoted.price.unverified if isinstance(quoted.price, Unpriced) else None
+    return {
+        "rank": rank,
+        "id": quoted.short_id,
+        "target": place.target if facts else None,
+        "instance_type": place.instance_type or None,
+        "accelerator": facts.accelerator if facts else None,
+        "accelerators": facts.accelerators * place.nodes if facts else 0,
+        "nodes": place.nodes if facts else 0,
+        "region": place.region,
+        "az_id": place.az_id,
+        "purchase_option": place.option,
+        "plan_kind": place.plan_kind,
+        "term_years": place.term_years,
+        "payment": quoted.plan.request.purchase.payment if place.term_years is not None else None,
+        "unverified": None
+        if unverified is None
+        else fill_record(UnverifiedPrice, unverified, usd_per_hour=unverified.usd),
+        "price": _price(quoted.price, quoted.price_range) if isinstance(quoted.price, Price) else None,
+        "training": _training(quoted),
+        "serving": None if quoted.serving is None else QuotedServing.of(quoted.serving),
+    }
+
+
+def _price(price: Price, spread: UsdRange | None) -> HourlyPrice:
+    return _hourly(price) if spread is None else _hourly_within(price, fill_record(UsdSpan, spread))
+
+
+@by_identity
+def _hourly(price: Price) -> HourlyPrice:
+    return _hourly_within(price, None)
+
+
+def _hourly_within(price: Price, span: UsdSpan | None) -> HourlyPrice:
+    return fill_record(HourlyPrice, price, usd_per_hour=price.usd, range=span)
 
 
 def _training(quoted: Quote) -> QuotedTraining | None:
     training = quoted.work.training if quoted.work is not None else None
-    return None if training is None else fill_record(QuotedTraining, training, expected_hours=quoted.hours)
+    return None if training is None else _quoted_training(training, quoted.hours)
+
+
+@by_identity
+def _quoted_training(training: TrainingEstimate, hours: Range) -> QuotedTraining:
+    return fill_record(QuotedTraining, training, expected_hours=hours)
 
 
 @json_object
