@@ -2,6 +2,7 @@
 
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 from launcher.model.budget_stop import spending_limit
@@ -148,10 +149,14 @@ def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRul
     if isinstance(price, Unpriced):
         return ()
     old: Age = age(price, option, rules.today, rules.max_age_days)
-    if not old.worth_a_warning:
-        return ()
+    return (_old_price(old, option, rules.changes.refresh),) if old.worth_a_warning else ()
+
+
+@lru_cache(maxsize=256)
+def _old_price(old: Age, option: PurchaseOption, refresh: str) -> Finding:
+    """The warning, computed once for rows with prices of the same date."""
     message = f"the {_option_name(option)} price is {old.days} days old; {old.allowed} are allowed"
-    return (warning("old-price", "purchase.option", message, f"{rules.changes.refresh} reads current ones"),)
+    return warning("old-price", "purchase.option", message, f"{refresh} reads current ones")
 
 
 def _option_name(option: PurchaseOption) -> str:

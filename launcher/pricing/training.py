@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.finding import Finding, info, warning
@@ -35,6 +35,9 @@ from launcher.pricing.training_candidate import (
     training_candidate,
 )
 from launcher.targets.registry import billed_name
+
+MEASURES_IT = "slipway spike FILE measures it"
+"""The hint of findings on hours without a published run."""
 
 
 @record(slots=False)
@@ -107,15 +110,11 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         """A note if no published run of this kind is known on the instances, a warning if one is far off."""
         if candidate.work.training is None or not self.resolution.estimator.unseen(candidate.place.instance_type):
             return
-        family = candidate.place.instance_type.partition(".")[0]
-        hint = "slipway spike FILE measures it"
         if report := self.resolution.estimator.adapter_report(candidate.place.instance_type):
-            yield warning(
-                "far-published-run", "workload.train", f"{report}: the range of the hours is wide for it", hint
-            )
-            return
-        message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
-        yield info("no-published-run", "workload.train", message, hint)
+            message = f"{report}: the range of the hours is wide for it"
+            yield warning("far-published-run", "workload.train", message, MEASURES_IT)
+        else:
+            yield _unpublished(candidate.place.instance_type.partition(".")[0])
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """A warning for a batch above those of published runs of this size, with hours and dollars at the largest."""
@@ -169,6 +168,13 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
             return train.model.params_b
         spec = self.catalog.find_model(train.model)
         return spec.params_b if spec else None
+
+
+@lru_cache(maxsize=256)
+def _unpublished(family: str) -> Finding:
+    """The note of a family without a published run, computed once for all of its rows."""
+    message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
+    return info("no-published-run", "workload.train", message, MEASURES_IT)
 
 
 def standing_of(candidate: TrainingCandidate) -> Standing:

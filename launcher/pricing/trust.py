@@ -1,5 +1,6 @@
 """Doubts about the numbers of a candidate: their age, and newer unconfirmed information."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import date, timedelta
 from decimal import Decimal
@@ -38,8 +39,9 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
         yield warning("contradicted-price", "purchase.option", message, f"{refresh} reads current ones")
     yield from _price_decrease(price)
     yield from _implausible_spot(candidate)
-    if (old := _old_lines(tuple(candidate.line_dates), context.rules.today, refresh)) is not None:
-        yield old
+    dates, last = candidate.line_dates, context.rules.today - timedelta(days=ALLOWED_BILL_DAYS)
+    if old := bisect_left(dates, (last, "")):
+        yield _old_lines(old, *dates[0], refresh)
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.from_plan else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
         message = f"the Spot Advisor's band is {number_of(days, 'day')} old; {ALLOWED_BAND_DAYS} are allowed"
@@ -64,8 +66,9 @@ def contradiction(candidate: Candidate) -> str:
 
 def _price_decrease(price: Price | Unpriced) -> Iterator[Finding]:
     """A warning if a cached price is far below its predecessor."""
-    notes = price.note.split("; ") if isinstance(price, Price) else ()
-    for note in notes:
+    if not isinstance(price, Price) or FALL_NOTE not in price.note:
+        return
+    for note in price.note.split("; "):
         if note.startswith(FALL_NOTE):
             yield warning("fallen-price", "purchase.option", f"the price {note}", "compare it with AWS's price page")
 
@@ -83,16 +86,11 @@ def _implausible_spot(candidate: Candidate) -> Iterator[Finding]:
 
 
 @lru_cache(maxsize=256)
-def _old_lines(dates: tuple[tuple[date, str], ...], today: date, refresh: str) -> Finding | None:
+def _old_lines(old: int, as_of: date, name: str, refresh: str) -> Finding:
     """One warning for all non-compute lines whose prices are too old, computed once for rows with equal lines.
 
-    `dates` are those of the lines with their names, the oldest first.
+    `old` counts them; `as_of` and `name` are those of the oldest.
     """
-    last = today - timedelta(days=ALLOWED_BILL_DAYS)
-    old = sum(as_of < last for as_of, _ in dates)
-    if not old:
-        return None
-    as_of, name = dates[0]
     lines = "1 line of the bill rests" if old == 1 else f"{old} lines of the bill rest"
     message = f"{lines} on prices older than {ALLOWED_BILL_DAYS} days, the oldest ({name}) of {as_of}"
     return warning("old-bill-prices", "", message, f"{refresh} reads current ones")
