@@ -46,6 +46,10 @@ class PricingContext:
     """The job's total on demand, by place: every commitment in a place is compared with the same total."""
     charges: dict[tuple[object, ...], Charge | None] = field(default_factory=dict, compare=False, repr=False)
     """The charge of a job at a rate of interruptions by its inputs: it is the same in every region."""
+    times: dict[tuple[object, ...], tuple[tuple[float, ...], ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The percentiles of a job's hours by its inputs: regions and terms share them."""
     choices: dict[tuple[object, ...], Finding] = field(default_factory=dict, compare=False, repr=False)
     """What is said of the chosen way to the internet, by its inputs: on demand and commitments share it."""
     ends: dict[tuple[TargetKind, str], tuple[AnnouncedEnd, ...]] = field(

@@ -462,8 +462,9 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
         bills: equally likely pairs of instance-hours and the other costs of that outcome, in dollars.
         probability: of a total at or under the percentile.
     """
-    least = min(price.at(0.001) * hours + other for hours, other in bills)
-    most = max(price.at(0.999) * hours + other for hours, other in bills)
+    lowest, highest = price.at(0.001), price.at(0.999)
+    least = min([lowest * hours + other for hours, other in bills])
+    most = max([highest * hours + other for hours, other in bills])
     target, count_at_most = probability * len(bills), price.expected_at_most(bills)
 
     def excess(usd: float) -> float:

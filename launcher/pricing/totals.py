@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-from launcher.model.enums import PREPAID
+from launcher.model.enums import COMMITTED, PREPAID
 from launcher.model.money import Price, UsdRange
 from launcher.model.range_causes import Cause
 from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
@@ -48,13 +48,20 @@ def price_of(candidate: TrainingCandidate, price: Price) -> RandomPrice:
 
 def _percentiles(candidate: TrainingCandidate, charged: Charge, price: RandomPrice) -> tuple[float, float, float]:
     """The 10th and 90th percentile of the total, and its mean, in dollars."""
-    low, high = _totals(candidate, charged, price, (LOW, HIGH))
-    wall = charged.wall
+    wall, nodes = charged.wall, candidate.place.nodes
     if candidate.place.option in PREPAID:
+        low, high = _totals(candidate, charged, price, (LOW, HIGH))
         mean, more = _prepaid(candidate, charged, price.mid, wall.mean), candidate.overrun
         return low, high, mean if more is None else mean + float(more.usd) - float(more.usd_at(wall.mean))
-    billed_h, other = _bill(candidate, charged, charged.busy.mean, wall.mean)
-    return low, high, price.mean * candidate.place.nodes * billed_h + other
+    times = _times(candidate, charged)
+    low_usd, high_usd, mean_usd = [
+        _other_usd(candidate, wall_h, start_and_tail_h) for _, wall_h, _, start_and_tail_h in times
+    ]
+    mean = price.mean * nodes * times[2][2] + mean_usd
+    if price.scale:
+        low, high = _at_random_price(candidate, charged, price, (low_usd, high_usd), (LOW, HIGH))
+        return low, high, mean
+    return price.mid * nodes * times[0][2] + low_usd, price.mid * nodes * times[1][2] + high_usd, mean
 
 
 def _totals(candidate: TrainingCandidate, charged: Charge, price: RandomPrice, chances: Sequence[float]) -> list[float]:
@@ -62,30 +69,68 @@ def _totals(candidate: TrainingCandidate, charged: Charge, price: RandomPrice, c
     wall, nodes = charged.wall, candidate.place.nodes
     if candidate.place.option in PREPAID:
         return [_prepaid(candidate, charged, price.mid, wall.at(chance)) for chance in chances]
+    if price.scale:
+        low_usd, high_usd = [_other_usd(candidate, time[1], time[3]) for time in _times(candidate, charged)[:2]]
+        return _at_random_price(candidate, charged, price, (low_usd, high_usd), chances)
     busy = charged.busy
-    if not price.scale:
-        bills = [_bill(candidate, charged, busy.at(chance), wall.at(chance)) for chance in chances]
-        return [price.mid * nodes * hours + other for hours, other in bills]
-    # The other lines grow with the hours almost evenly.
-    ends = [(busy.at(chance), wall.at(chance)) for chance in (LOW, HIGH)]
-    first, last = (_bill(candidate, charged, *end)[1] for end in ends)
-    span = ends[1][0] - ends[0][0]
+    times = [_time(candidate, charged, busy.at(chance), wall.at(chance)) for chance in chances]
+    return [
+        price.mid * nodes * billed_h + _other_usd(candidate, wall_h, start_and_tail_h)
+        for _, wall_h, billed_h, start_and_tail_h in times
+    ]
+
+
+def _at_random_price(
+    candidate: TrainingCandidate,
+    charged: Charge,
+    price: RandomPrice,
+    others_usd: tuple[float, float],
+    chances: Sequence[float],
+) -> list[float]:
+    """The totals not exceeded with these probabilities; `others_usd`: the other lines at the percentiles of the hours.
+
+    They grow with the hours almost evenly.
+    """
+    nodes, (low, high, _) = candidate.place.nodes, _times(candidate, charged)
+    first, last = others_usd
+    span = high[0] - low[0]
     slope = (last - first) / span if span > 0.0 else 0.0
     every = [
-        (
-            nodes * billed_at(candidate.place, candidate.context.request, hours, charged),
-            first + slope * (hours - ends[0][0]),
-        )
-        for hours in busy.coarse(COARSE)
+        (nodes * billed_h, first + slope * (busy_h - low[0])) for busy_h, billed_h in _even_times(candidate, charged)
     ]
     return [total_at(price, every, chance) for chance in chances]
 
 
-def _bill(candidate: TrainingCandidate, charged: Charge, busy_h: float, wall_h: float) -> tuple[float, float]:
-    """Billed hours of an instance and the other costs of a job that takes so long."""
+def _times(candidate: TrainingCandidate, charged: Charge) -> tuple[tuple[float, ...], ...]:
+    """The times of the job at the 10th and 90th percentile and at the mean, computed once for equal places."""
+    known, key = candidate.context.times, (_time_key(candidate, charged), False)
+    if key not in known:
+        busy, wall = charged.busy, charged.wall
+        ends = ((busy.at(LOW), wall.at(LOW)), (busy.at(HIGH), wall.at(HIGH)), (busy.mean, wall.mean))
+        known[key] = tuple(_time(candidate, charged, busy_h, wall_h) for busy_h, wall_h in ends)
+    return known[key]
+
+
+def _even_times(candidate: TrainingCandidate, charged: Charge) -> tuple[tuple[float, ...], ...]:
+    """Equally likely hours from the nodes' boot to the job's end, and those that an instance is billed for."""
+    known, key = candidate.context.times, (_time_key(candidate, charged), True)
+    if key not in known:
+        place, request = candidate.place, candidate.context.request
+        known[key] = tuple((hours, billed_at(place, request, hours, charged)) for hours in charged.busy.coarse(COARSE))
+    return known[key]
+
+
+def _time_key(candidate: TrainingCandidate, charged: Charge) -> tuple[object, ...]:
+    """What the times depend on: a commitment on its years and on the hours that it was bought for."""
+    place = candidate.place
+    bought = (place.term_years, charged.used_h) if place.option in COMMITTED else None
+    return place.target, charged.job, charged.start_h, charged.start, charged.tail_h, charged.tail, bought
+
+
+def _time(candidate: TrainingCandidate, charged: Charge, busy_h: float, wall_h: float) -> tuple[float, ...]:
+    """Busy, wall and billed hours of an instance, and those before and after the job, if the job takes so long."""
     billed_h = billed_at(candidate.place, candidate.context.request, busy_h, charged)
-    start_and_tail_h = max(0.0, min(billed_h, busy_h + charged.tail_h) - wall_h)
-    return billed_h, _other_usd(candidate, wall_h, start_and_tail_h)
+    return busy_h, wall_h, billed_h, max(0.0, min(billed_h, busy_h + charged.tail_h) - wall_h)
 
 
 def _prepaid(candidate: TrainingCandidate, charged: Charge, usd: float, wall_h: float) -> float:
