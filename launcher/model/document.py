@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.model import kinds
 from launcher.model.enums import NatMode
-from launcher.model.plan import Place, Plan
+from launcher.model.plan import Place, Plan, digest_of
 from launcher.model.request import NetworkRequest, NodeRange, PlanRequest, PurchaseRequest, TargetRequest
 
 _LATER = {
@@ -131,24 +131,30 @@ class PlanBase:
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in (*OF_A_PLACE, "network")}
-        self._parts = {name: _canonical(value) for name, value in sorted(data.items())}
+        self._parts = {name: _member(name, value) for name, value in sorted(data.items())}
         # `dataclasses.replace` looks at every section for every place.
         self._sections = {field.name: getattr(request, field.name) for field in fields(request)}
         self._machines: dict[tuple[object, ...], tuple[str, TargetRequest]] = {}
         self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
         self._networks: dict[NatMode, tuple[str, NetworkRequest]] = {}
 
-    def at(self, place: Place, nat: NatMode | None = None) -> Plan:
+    def at(self, place: Place, nat: NatMode | None = None, known_digest: str = "") -> Plan:
         """The plan at a place; `nat` is the way to the internet where the place decides it too."""
-        written, target = self._target(place)
-        bought, purchase = self._purchase(place)
-        parts = {**self._parts, "target": written, "purchase": bought}
-        network = self.request.network
+        network = self.request.network if nat is None else self._network(nat)[1]
+        sections = {"target": self._target(place)[1], "purchase": self._purchase(place)[1], "network": network}
+        request = PlanRequest(**{**self._sections, **sections})
+        return Plan(request=request, place=place, text=self._text(place, nat), known_digest=known_digest)
+
+    def digest(self, place: Place, nat: NatMode | None = None) -> str:
+        """The digest of that plan, without its request."""
+        return digest_of(self._text(place, nat))
+
+    def _text(self, place: Place, nat: NatMode | None) -> str:
+        """The canonical JSON of the plan."""
+        parts = {**self._parts, "target": self._target(place)[0], "purchase": self._purchase(place)[0]}
         if nat is not None:
-            parts["network"], network = self._network(nat)
-        text = ",".join([f'"{name}":{part}' for name, part in parts.items()])
-        request = PlanRequest(**{**self._sections, "target": target, "purchase": purchase, "network": network})
-        return Plan(request=request, place=place, text=f"{{{text}}}")
+            parts["network"] = self._network(nat)[0]
+        return f"{{{','.join(parts.values())}}}"
 
     def _target(self, place: Place) -> tuple[str, TargetRequest]:
         """The target section that a place decides, as text and as object; computed once for all purchase options."""
@@ -161,14 +167,14 @@ class PlanBase:
                 "instance_type": place.instance_type or "any",
                 "nodes": place.nodes,
             }
-            written = _canonical({**self._open["target"], **keys})
+            written = _member("target", {**self._open["target"], **keys})
             self._machines[key] = written, _pinned_target(self.request.target, place)
         return self._machines[key]
 
     def _network(self, nat: NatMode) -> tuple[str, NetworkRequest]:
         """The network section with a way to the internet, as text and as object; computed once for each way."""
         if nat not in self._networks:
-            written = _canonical({**self._open["network"], "nat": str(nat)})
+            written = _member("network", {**self._open["network"], "nat": str(nat)})
             self._networks[nat] = written, replace(self.request.network, nat=nat)
         return self._networks[nat]
 
@@ -181,7 +187,7 @@ class PlanBase:
                 "plan_kind": "any" if place.plan_kind is None else str(place.plan_kind),
                 "term_years": place.term_years or "any",
             }
-            written = _canonical({**self._open["purchase"], **keys})
+            written = _member("purchase", {**self._open["purchase"], **keys})
             self._purchases[key] = written, _pinned_purchase(self.request.purchase, place)
         return self._purchases[key]
 
@@ -191,6 +197,6 @@ def plan_at(request: PlanRequest, place: Place) -> Plan:
     return PlanBase(request).at(place)
 
 
-def _canonical(value: Any) -> str:
-    """JSON that is identical for equal data."""
-    return _ENCODER.encode(value)
+def _member(name: str, value: Any) -> str:
+    """A member of an object as JSON that is identical for equal data."""
+    return f'"{name}":{_ENCODER.encode(value)}'

@@ -1,5 +1,6 @@
 """A resolved plan: every choice is decided, and the plan has a digest."""
 
+from dataclasses import field
 from functools import cached_property
 
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
@@ -48,13 +49,13 @@ class Plan:
     request: PlanRequest
     place: Place
     text: str
+    # "" where it was not computed before.
+    known_digest: str = field(default="", compare=False, repr=False)
 
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the text."""
-        from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and a table of plans shows no digest
-
-        return sha256(self.text.encode()).hexdigest()
+        return self.known_digest or digest_of(self.text)
 
     @property
     def name(self) -> str:
@@ -65,3 +66,10 @@ class Plan:
     def cluster_name(self) -> str:
         """The cluster's name: the existing cluster's, or the plan's own."""
         return self.request.target.cluster or self.request.name
+
+
+def digest_of(text: str) -> str:
+    """The digest of a plan with this canonical JSON."""
+    from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and a table of plans shows no digest
+
+    return sha256(text.encode()).hexdigest()

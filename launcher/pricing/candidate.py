@@ -68,6 +68,10 @@ class Candidate(Protocol):
     def plan(self) -> Plan:
         """The plan with every choice decided."""
 
+    @property
+    def digest(self) -> str:
+        """The digest of that plan."""
+
 
 AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
 

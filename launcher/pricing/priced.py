@@ -167,7 +167,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, without computing its quote."""
         if rank not in self._digests:
-            self._digests[rank] = self.candidates[rank - 1].plan.digest
+            self._digests[rank] = self.candidates[rank - 1].digest
         return self._digests[rank]
 
     def short_id(self, rank: int) -> str:

@@ -134,6 +134,8 @@ def outline(
     rival_usd: Decimal | None,
     remarks: tuple[Finding, ...] = (),
     shown: Callable[[Gate], Gate] | None = None,
+    *,
+    plan: Plan | None = None,
 ) -> Quote:
     """The quote without the parts that a table row omits: priced lines, assumptions, policies, cash.
 
@@ -144,8 +146,9 @@ def outline(
         rival_usd: the lowest total without spot, for the break-even of a spot candidate.
         remarks: findings that the gate does not judge.
         shown: returns the gate's decision as the row shows it.
+        plan: the candidate's plan, if the caller has it.
     """
-    return _outline_quote(candidate, _compute(candidate, candidate.work), rival_usd, remarks, shown)
+    return _outline_quote(candidate, _compute(candidate, candidate.work), rival_usd, remarks, shown, plan=plan)
 
 
 def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
@@ -164,10 +167,12 @@ def _outline_quote(
     rival_usd: Decimal | None,
     remarks: tuple[Finding, ...] = (),
     shown: Callable[[Gate], Gate] | None = None,
+    *,
+    plan: Plan | None = None,
 ) -> Quote:
     """A quote with the candidate's cost, findings and gate decision."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
-    plan, hours = candidate.plan, _hours(candidate, cost)
+    plan, hours = plan or candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends = job_ends(place, context)

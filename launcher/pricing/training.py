@@ -32,6 +32,7 @@ from launcher.pricing.training_candidate import (
     TrainingCandidate,
     candidate_charged,
     chosen_before,
+    plan_of,
     training_candidate,
 )
 from launcher.targets.registry import billed_name
@@ -87,7 +88,8 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
     def _outline(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
         remarks = tuple(self._job_findings(candidate))
-        return outline(candidate, self._rival_usd, remarks, self._hint_at_allowed)
+        plan = plan_of(candidate.place, candidate.work, self.context, self._digests.get(rank, ""))
+        return outline(candidate, self._rival_usd, remarks, self._hint_at_allowed, plan=plan)
 
     def _job_findings(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """What the row and the quote of a candidate say about its estimate."""

@@ -93,6 +93,11 @@ class TrainingCandidate:
         return plan_of(self.place, self.work, self.context)
 
     @property
+    def digest(self) -> str:
+        """The digest of that plan, without its request."""
+        return self.context.base.digest(self.place, _nat(self.place, self.work))
+
+    @property
     def interval_s(self) -> float | None:
         """Seconds between checkpoints: the plan's, the one used for the spot price, or the best for the failures."""
         if self.charge is not None and self.charge.spot is not None:
@@ -198,10 +203,14 @@ class TrainingCandidate:
         return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
 
 
-def plan_of(place: Place, work: Work, context: PricingContext) -> Plan:
+def plan_of(place: Place, work: Work, context: PricingContext, known_digest: str = "") -> Plan:
     """The plan with a place decided, and the way to the internet of its network."""
-    nat = None if work.egress_choice is None else work.egress_choice.mode(place.target, place.option)
-    return context.base.at(place, nat)
+    return context.base.at(place, _nat(place, work), known_digest)
+
+
+def _nat(place: Place, work: Work) -> NatMode | None:
+    """The way to the internet that the place decides; None where the plan does."""
+    return None if work.egress_choice is None else work.egress_choice.mode(place.target, place.option)
 
 
 def chosen_before(place: Place, work: Work, context: PricingContext, digest: str) -> Work | None:

@@ -91,6 +91,11 @@ class ServingCandidate:
         return ()
 
     @property
+    def digest(self) -> str:
+        """The digest of that plan."""
+        return self.plan.digest
+
+    @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the non-compute prices, with the names of their lines, the oldest first."""
         return sorted(
