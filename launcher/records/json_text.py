@@ -32,6 +32,11 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
 }
 
 
+ANY_VALUE = "_get(type({0}), _text)({0})"
+_EXPRESSIONS: dict[Any, str] = {int: "{0}", str: "_string({0})"}
+"""How a value is written, by the type of its field."""
+
+
 def json_text(value: Any) -> str:
     """A value as JSON text, equal to `json.dumps(plain(value), ensure_ascii=False)`.
 
@@ -70,15 +75,23 @@ def _record_writer(kind: Any) -> Callable[[Any], str]:
 @cache
 def _values_writer(kind: Any) -> tuple[tuple[str, ...], Callable[[tuple[Any, ...]], str]]:
     """The names of a record's fields, and the writer of their values."""
-    get = _WRITERS.get
     every = [field for field in fields(kind) if "internal" not in field.metadata]
+    names = tuple(field.name for field in every)
     keys = [f"{_encode(field.name.rstrip('_'))}: " for field in every]
     omitted = {f"{key}null" for key, field in zip(keys, every, strict=True) if "omitted" in field.metadata}
 
     def write(values: tuple[Any, ...]) -> str:
-        texts = [
-            key + (get(type(item)) or _new_writer(type(item)))(item) for key, item in zip(keys, values, strict=True)
-        ]
-        return f"{{{', '.join([text for text in texts if text not in omitted] if omitted else texts)}}}"
+        texts = [key + json_text(item) for key, item in zip(keys, values, strict=True)]
+        return f"{{{', '.join([text for text in texts if text not in omitted])}}}"
 
-    return tuple(field.name for field in every), write
+    if omitted:
+        return names, write
+    # One expression takes half of the time of a loop over the fields.
+    parts = (
+        f"{key}{{{_EXPRESSIONS.get(field.type, ANY_VALUE).format(field.name)}}}"
+        for key, field in zip(keys, every, strict=True)
+    )
+    known: dict[str, Any] = {"_get": _WRITERS.get, "_text": json_text, "_string": encode_basestring}
+    lines = (f"def write(values): ({', '.join(names)},) = values", f"return f'{{{{{', '.join(parts)}}}}}'")
+    exec("; ".join(lines), known)  # noqa: S102 - of field names alone
+    return names, known["write"]

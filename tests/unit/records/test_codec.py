@@ -124,7 +124,7 @@ def test_value_without_a_json_form_is_refused():
             st.builds(
                 Part, name=st.text(), for_=values, spread=st.none() | st.just(Range(low=0.1, mid=2.0, high=1e22))
             ),
-            st.builds(Retained, kind=st.just(RetainedKind.LOGS), name=st.text(), reason=values),
+            st.builds(Retained, kind=st.just(RetainedKind.LOGS), name=st.text(), reason=st.text()),
         ),
     )
 )
