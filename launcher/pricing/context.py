@@ -52,6 +52,8 @@ class PricingContext:
     """The percentiles of a job's hours by its inputs: regions and terms share them."""
     choices: dict[tuple[object, ...], Finding] = field(default_factory=dict, compare=False, repr=False)
     """What is said of the chosen way to the internet, by its inputs: on demand and commitments share it."""
+    of_places: dict[tuple[object, ...], tuple[Finding, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """Findings on a place by what they depend on: the terms of a commitment share them, or all purchase options."""
     ends: dict[tuple[TargetKind, str], tuple[AnnouncedEnd, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )

@@ -316,21 +316,15 @@ def _overrun_note(candidate: TrainingCandidate) -> str:
 
 def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[Finding, ...]:
     price, place, context = candidate.offer.price, candidate.place, candidate.context
-    findings, planned = list(candidate.refusals), plan.request
+    findings = list(candidate.refusals)
     findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
-    if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
-        message = f"{place.instance_type} has no EFA: {place.nodes} nodes communicate over TCP"
-        findings.append(warning("no-efa", "target.nodes", message, "use 1 node, or a type with EFA"))
-    findings.extend(_restore_by_all(candidate))
-    findings.extend(_disk_too_small(candidate, facts))
+    findings.extend(_known(candidate, plan, _node_findings))
     findings.extend(_idle_chips(candidate, facts))
     findings.extend(choice_findings(candidate))
-    findings.extend(egress_remarks(planned, place, context.catalog.instance_types))
-    findings.extend(connection_findings(place, planned, facts, context.catalog))
+    findings.extend(_known(candidate, plan, _network_findings))
     findings.extend(_not_begun(candidate))
-    findings.extend(budget_findings(context.request, place.region))
-    findings.extend(driver_remarks(context.request, place, context.catalog))
+    findings.extend(_known(candidate, plan, _account_findings))
     if isinstance(price, Price) and price.usd == 0:
         message = f"the price of the nodes is $0 an hour ({price.source}): the total does not include them"
         findings.append(warning("zero-price", "purchase", message))
@@ -349,6 +343,39 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     findings.extend(trust_findings(candidate))
     findings.extend(unpriced_lines(candidate.other_costs.summary(candidate.size).unpriced))
     return tuple(findings)
+
+
+def _known(
+    candidate: TrainingCandidate, plan: Plan, find: Callable[[TrainingCandidate, Plan], Iterator[Finding]]
+) -> tuple[Finding, ...]:
+    """Findings that no purchase option changes, computed once for the nodes and the network of a place."""
+    place, known = candidate.place, candidate.context.of_places
+    key = (find, place.target, place.instance_type, place.nodes, place.region, place.az_id, plan.request.network.nat)
+    if key not in known:
+        known[key] = tuple(find(candidate, plan))
+    return known[key]
+
+
+def _node_findings(candidate: TrainingCandidate, _plan: Plan) -> Iterator[Finding]:
+    place = candidate.place
+    facts = candidate.context.catalog.instance_types[place.instance_type]
+    if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
+        message = f"{place.instance_type} has no EFA: {place.nodes} nodes communicate over TCP"
+        yield warning("no-efa", "target.nodes", message, "use 1 node, or a type with EFA")
+    yield from _restore_by_all(candidate)
+    yield from _disk_too_small(candidate, facts)
+
+
+def _network_findings(candidate: TrainingCandidate, plan: Plan) -> Iterator[Finding]:
+    place, catalog = candidate.place, candidate.context.catalog
+    yield from egress_remarks(plan.request, place, catalog.instance_types)
+    yield from connection_findings(place, plan.request, catalog.instance_types[place.instance_type], catalog)
+
+
+def _account_findings(candidate: TrainingCandidate, _plan: Plan) -> Iterator[Finding]:
+    place, context = candidate.place, candidate.context
+    yield from budget_findings(context.request, place.region)
+    yield from driver_remarks(context.request, place, context.catalog)
 
 
 def _idle_chips(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:

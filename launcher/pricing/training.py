@@ -239,9 +239,11 @@ def _work(place: Place, resolution: Resolution) -> Work:
 
 
 def _at(place: Place, cost: Charge | None, *, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
-    work = _work(place, resolution)
-    against = place_findings(context.request, place, context.catalog)
-    return candidate_charged(place, work, context, cost, against)
+    known = context.of_places
+    key = (place.target, place.instance_type, place.nodes, place.region, place.az_id, place.option, place.plan_kind)
+    if key not in known:
+        known[key] = place_findings(context.request, place, context.catalog)
+    return candidate_charged(place, _work(place, resolution), context, cost, known[key])
 
 
 def _by_optimizer(
