@@ -24,6 +24,8 @@ from launcher.pricing.compute import Charge
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
 from launcher.pricing.idle_tail import learnable_hours
+from launcher.pricing.offers import Offer
+from launcher.pricing.spot_prices import SpotForecast
 
 Ends: TypeAlias = tuple[AnnouncedEnd, ...]
 
@@ -46,6 +48,10 @@ class PricingContext:
     """The job's total on demand, by place: every commitment in a place is compared with the same total."""
     charges: dict[tuple[object, ...], Charge | None] = field(default_factory=dict, compare=False, repr=False)
     """The charge of a job at a rate of interruptions by its inputs: it is the same in every region."""
+    offers: dict[tuple[object, ...], tuple[Offer, SpotForecast | None]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The offers of places with the forecasts of their spot prices, by what they depend on: not on the nodes."""
     times: dict[tuple[object, ...], tuple[tuple[float, ...], ...]] = field(
         default_factory=dict, compare=False, repr=False
     )

@@ -350,7 +350,8 @@ def _known(
 ) -> tuple[Finding, ...]:
     """Findings that no purchase option changes, computed once for the nodes and the network of a place."""
     place, known = candidate.place, candidate.context.of_places
-    key = (find, place.target, place.instance_type, place.nodes, place.region, place.az_id, plan.request.network.nat)
+    where = (place.target, place.instance_type, place.nodes, place.region, place.az_id)
+    key = (find, *where, plan.request.network.nat, candidate.work.checkpoint_gb)
     if key not in known:
         known[key] = tuple(find(candidate, plan))
     return known[key]

@@ -235,7 +235,7 @@ def candidate_charged(
     place: Place, work: Work, context: PricingContext, cost: Charge | None, against: tuple[Finding, ...]
 ) -> TrainingCandidate:
     """The candidate of a place whose compute is known; a `cost` of None: no offering is long enough."""
-    priced = offer(place, context.request, context.catalog, context.rules.today)
+    priced, forecast = _offer(place, context)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
     if cost is None and isinstance(priced.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
@@ -243,15 +243,11 @@ def candidate_charged(
     if cost is not None:
         hours = cost.billed_hours * cost.instances
         priced = with_fee(priced, place, context.request, hours, context.rules.today)
-    forecast = None
-    if spot_hazard is not None and isinstance(priced.price, Price):
-        forecast = forecast_at(place, context.catalog, context.rules.today)
-        if cost is not None:
-            cost = cost.at_price(
-                random_price(
-                    place, float(priced.price.usd), forecast, cost.hours, sure=priced.price.basis is Basis.USER
-                )
-            )
+    if spot_hazard is None or not isinstance(priced.price, Price):
+        forecast = None
+    elif cost is not None:
+        usd, sure = float(priced.price.usd), priced.price.basis is Basis.USER
+        cost = cost.at_price(random_price(place, usd, forecast, cost.hours, sure=sure))
     return TrainingCandidate(
         place=place,
         work=work,
@@ -262,6 +258,17 @@ def candidate_charged(
         forecast=forecast,
         against=against,
     )
+
+
+def _offer(place: Place, context: PricingContext) -> tuple[Offer, SpotForecast | None]:
+    """The offer at a place and the forecast of its spot price, computed once for all numbers of nodes."""
+    sold, known = (place.option, place.plan_kind, place.term_years), context.offers
+    key = (place.target, place.instance_type, place.region, place.az_id, *sold)
+    if key not in known:
+        today = context.rules.today
+        forecast = forecast_at(place, context.catalog, today) if place.option is PurchaseOption.SPOT else None
+        known[key] = offer(place, context.request, context.catalog, today), forecast
+    return known[key]
 
 
 def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
