@@ -1,9 +1,10 @@
 """A line of the bill: how its quantity grows with the job, and its cost, tier by tier."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from operator import sub
 from typing import NamedTuple, TypeAlias
 
 from launcher.catalog.load import Catalog
@@ -19,6 +20,10 @@ FREE_ZONE_H = 12.0
 """A DNS zone deleted within this time is free; any other is billed in full months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
 """Lines are rounded to the hundredth of a cent, so that they add up to the total exactly."""
+UNITS = 10_000.0
+"""Hundredths of a cent in a dollar."""
+SURE_UNITS, SURE_ROUNDING = 1e10, 0.499
+"""A product of floats below so many hundredths of a cent, and no nearer to a tie, is rounded like that of decimals."""
 NOTHING = CENT_FRACTION - CENT_FRACTION
 """The cost of nothing, rounded like a line."""
 MAX_AMOUNT = 1e15
@@ -246,6 +251,22 @@ def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
         if isinstance(line.price, Price) and (quantity := line.quantity(amounts)):
             usd += _rounded_usd(line.price, quantity, months)
     return usd
+
+
+def sum_units(units: Sequence[float]) -> Decimal | None:
+    """The dollars of lines in hundredths of a cent, each rounded as decimals are; None where floats may differ.
+
+    Decimals take several times as long. A product of floats has an error of a millionth of the last unit at most.
+
+    >>> sum_units([12.4, 0.6]), sum_units([0.5]), sum_units([math.inf])
+    (Decimal('0.0013'), None, None)
+    """
+    # The sum of an endless job is infinite, or no number.
+    if not sum(units) < SURE_UNITS:
+        return None
+    rounded = list(map(round, units))
+    apart = max(map(abs, map(sub, units, rounded)), default=0.0)
+    return sum(rounded) * CENT_FRACTION if apart < SURE_ROUNDING else None
 
 
 def usd_range(low: Decimal, mid: Decimal, high: Decimal) -> UsdRange:

@@ -2,21 +2,25 @@
 
 from datetime import date
 from decimal import Decimal
-from operator import sub
 from typing import NamedTuple
 
 from launcher.model.enums import Basis
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.pricing.bill_lines import CENT_FRACTION, MAX_AMOUNT, JobSize, Line, components, total_usd
+from launcher.pricing.bill_lines import (
+    CENT_FRACTION,
+    MAX_AMOUNT,
+    UNITS,
+    JobSize,
+    Line,
+    components,
+    sum_units,
+    total_usd,
+)
 
 ROUNDED_USD = 0.01
 """Upper bound of the total rounding gain when each line of a bill is rounded to the hundredth of a cent."""
 NEARLY = 1 - 1e-9
 """Tolerance for comparisons of floats with decimals."""
-UNITS = 10_000.0
-"""Hundredths of a cent in a dollar: lines are rounded to them (CENT_FRACTION)."""
-SURE_UNITS, SURE_ROUNDING = 1e9, 0.499
-"""A product of floats up to so many hundredths of a cent, and no nearer to a tie, is rounded like that of decimals."""
 BEYOND = MAX_AMOUNT / 1e6
 """Hours or checkpoints of a job above which MAX_AMOUNT may cap a line: a job has fewer than a million of each."""
 
@@ -54,12 +58,8 @@ class OtherCosts:
         """
         total = self._totals.get(size)
         if total is None:
-            units = self._units(size)
-            rounded = list(map(round, units))
-            apart = max(map(abs, map(sub, units, rounded)), default=0.0)
-            if apart < SURE_ROUNDING and max(units, default=0.0) < SURE_UNITS:
-                total = sum(rounded) * CENT_FRACTION
-            else:
+            total = sum_units(self._units(size))
+            if total is None:
                 total = total_usd(self._priced, size)
             self._totals[size] = total
         return total

@@ -9,12 +9,12 @@ from functools import cached_property
 
 from launcher.model.enums import PREPAID, Basis, NatMode, PurchaseOption
 from launcher.model.finding import Finding
-from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.money import CostComponent, Price, Unpriced, sum_usd
 from launcher.model.overhead import IDLE_TAIL, START_UP
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record
 from launcher.model.work import Work
-from launcher.pricing.bill_lines import JobSize, component, components, line_usd
+from launcher.pricing.bill_lines import UNITS, JobSize, component, components, line_usd, sum_units
 from launcher.pricing.chances import needed_retries
 from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
@@ -131,8 +131,11 @@ class TrainingCandidate:
         price = self.offer.price
         if not isinstance(price, Price) or self.charge is None:
             return None
-        compute = (line_usd(rate, quantity) for _, rate, quantity in _quantities(self, self.charge, price))
-        return sum(compute, self.other_costs.total_usd(self.size))
+        quantities = _quantities(self, self.charge, price)
+        compute = sum_units([float(rate.usd) * UNITS * quantity for _, rate, quantity in quantities])
+        if compute is None:
+            compute = sum_usd(line_usd(rate, quantity) for _, rate, quantity in quantities)
+        return compute + self.other_costs.total_usd(self.size)
 
     @property
     def unknown_fees(self) -> tuple[str, ...]:
