@@ -52,10 +52,14 @@ class Plan:
     # "" where it was not computed before.
     known_digest: str = field(default="", compare=False, repr=False)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """The SHA-256 of the text."""
-        return self.known_digest or digest_of(self.text)
+        return self.known_digest or self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of(self.text)
 
     @property
     def name(self) -> str:

@@ -308,10 +308,11 @@ def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Deci
 
 def _overrun_note(candidate: TrainingCandidate) -> str:
     """The chance that the job outlasts its offering, and how it finishes then."""
-    more, charged = candidate.overrun, candidate.charge
-    if more is None or charged is None or charged.outlasts < MIN_CHANCE:
+    charged = candidate.charge
+    if charged is None or charged.outlasts < MIN_CHANCE:
         return ""
-    return f"{charged.outlasts:.0%} risk of overrun, then {more.text}"
+    more = candidate.overrun
+    return "" if more is None else f"{charged.outlasts:.0%} risk of overrun, then {more.text}"
 
 
 def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[Finding, ...]:

@@ -78,15 +78,15 @@ def by_identity(function: Callable[..., T]) -> Callable[..., T]:
 
     Equal objects need not be compared by their fields.
     """
-    known: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+    known: dict[object, tuple[object, T]] = {}
 
-    def kept(*values: Any) -> T:
-        key = tuple(map(id, values))
+    def kept(value: Any, *more: Any) -> T:
+        key = (id(value), *map(id, more)) if more else id(value)
         found = known.get(key)
         if found is None:
             if len(known) >= MOST_KEPT:
                 known.clear()
-            found = known[key] = values, function(*values)
+            found = known[key] = (value, more), function(value, *more)
         return found[1]
 
     return kept
