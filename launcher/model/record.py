@@ -8,14 +8,29 @@ command loads at its start can be frozen dataclasses.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from types import MemberDescriptorType
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 
 Class = TypeVar("Class", bound=type)
 INTERNAL: Mapping[str, bool] = {"internal": True}
 """The metadata of a field that is no key of the documents that have the record as an object."""
+
+
+if TYPE_CHECKING:
+    unlocked_property = cached_property
+else:
+
+    class unlocked_property(cached_property):  # noqa: N801 - a decorator, as cached_property is
+        """A `cached_property` without the lock of Python 3.11, which takes longer than most properties of a row."""
+
+        def __get__(self, instance, owner=None):  # noqa: ANN001, ANN204 - as in cached_property
+            """The value, kept among the instance's attributes."""
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 @overload

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from functools import cached_property
 
 from launcher.model.enums import PREPAID, Basis, NatMode, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced, sum_usd
 from launcher.model.overhead import IDLE_TAIL, START_UP
 from launcher.model.plan import Place, Plan
-from launcher.model.record import record
+from launcher.model.record import record, unlocked_property
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import UNITS, JobSize, component, components, line_usd, sum_units
 from launcher.pricing.chances import needed_retries
@@ -68,7 +67,7 @@ class TrainingCandidate:
         """Whether the compute has a price."""
         return isinstance(self.offer.price, Price)
 
-    @cached_property
+    @unlocked_property
     def size(self) -> JobSize:
         """The inputs of the non-compute lines."""
         cost = self.charge
@@ -115,17 +114,17 @@ class TrainingCandidate:
         planned = self.context.request.run.retries
         return needed_retries(self.failures) if planned is None else planned
 
-    @cached_property
+    @unlocked_property
     def other_costs(self) -> OtherCosts:
         """The non-compute lines, for a job of any size."""
         return self.context.bill.other_costs(self.place, self.work)
 
-    @cached_property
+    @unlocked_property
     def components(self) -> tuple[CostComponent, ...]:
         """Every line of the bill."""
         return (*_compute_lines(self), *components(self.other_costs.lines, self.size))
 
-    @cached_property
+    @unlocked_property
     def usd(self) -> Decimal | None:
         """The median of the total of the bill, the sum of its lines; None when the compute is unpriced."""
         price = self.offer.price
@@ -188,7 +187,7 @@ class TrainingCandidate:
             known[key] = self._charge(hazard)
         return self._with_charge(known[key], hazard)
 
-    @cached_property
+    @unlocked_property
     def overrun(self) -> Overrun | None:
         """How a job that exceeds its offering finishes.
 
@@ -200,7 +199,7 @@ class TrainingCandidate:
         on_demand = offer(self.place.on_demand, context.request, context.catalog, context.rules.today).price
         return overrun(self.place, self.work, context.request, cost=self.charge, price=price, on_demand=on_demand)
 
-    @cached_property
+    @unlocked_property
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that make the candidate impossible at any cost."""
         return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
