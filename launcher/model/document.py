@@ -6,12 +6,15 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.model import kinds
 from launcher.model.enums import NatMode
-from launcher.model.plan import Place, Plan, digest_of
+from launcher.model.plan import Place, Plan, hash_of
 from launcher.model.request import NetworkRequest, NodeRange, PlanRequest, PurchaseRequest, TargetRequest
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 _LATER = {
     "run": ("after", "before", "data", "outputs", "outputs_gib", "volumes"),
@@ -137,6 +140,7 @@ class PlanBase:
         self._machines: dict[tuple[object, ...], tuple[str, TargetRequest]] = {}
         self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
         self._networks: dict[NatMode, tuple[str, NetworkRequest]] = {}
+        self._before_target: dict[tuple[object, ...], tuple[Hash, str]] = {}
 
     def at(self, place: Place, nat: NatMode | None = None, known_digest: str = "") -> Plan:
         """The plan at a place; `nat` is the way to the internet where the place decides it too."""
@@ -147,7 +151,15 @@ class PlanBase:
 
     def digest(self, place: Place, nat: NatMode | None = None) -> str:
         """The digest of that plan, without its request."""
-        return digest_of(self._text(place, nat))
+        bought = (nat, place.option, place.plan_kind, place.term_years)
+        if bought not in self._before_target:
+            # Thousands of plans differ in their target alone, the last section that a place decides.
+            before, _, after = self._text(place, nat).partition(self._target(place)[0])
+            self._before_target[bought] = hash_of(before), after
+        hashed, after = self._before_target[bought]
+        whole = hashed.copy()
+        whole.update(f"{self._target(place)[0]}{after}".encode())
+        return whole.hexdigest()
 
     def _text(self, place: Place, nat: NatMode | None) -> str:
         """The canonical JSON of the plan."""

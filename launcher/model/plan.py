@@ -2,10 +2,14 @@
 
 from dataclasses import field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 SHORT_ID = 6
 """Number of the digest's letters in a candidate's short id; more only where two would be equal."""
@@ -59,7 +63,7 @@ class Plan:
 
     @cached_property
     def _digest(self) -> str:
-        return digest_of(self.text)
+        return hash_of(self.text).hexdigest()
 
     @property
     def name(self) -> str:
@@ -72,8 +76,8 @@ class Plan:
         return self.request.target.cluster or self.request.name
 
 
-def digest_of(text: str) -> str:
-    """The digest of a plan with this canonical JSON."""
+def hash_of(text: str) -> "Hash":
+    """The SHA-256 of the canonical JSON of a plan, or of its beginning."""
     from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and a table of plans shows no digest
 
-    return sha256(text.encode()).hexdigest()
+    return sha256(text.encode())

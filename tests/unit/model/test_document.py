@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from launcher import plan_file
 from launcher.model.document import PlanBase, document, pin_request, plan_at
-from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.enums import NatMode, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.plan import Place
 
 REQUEST = plan_file.loads("slipway: 1\nname: x\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n")
@@ -99,3 +99,6 @@ def test_digest_equals_hash_of_canonical_json() -> None:
                 del data["workload"]["train"][key]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         assert plan.digest == hashlib.sha256(text.encode()).hexdigest() == plan_at(REQUEST, place).digest
+        assert base.digest(place) == plan.digest
+        for nat in NatMode:
+            assert base.digest(place, nat) == base.at(place, nat).digest
