@@ -7,10 +7,12 @@ compressed (compressed bytes differ between versions of zlib).
 import hashlib
 import importlib.metadata
 import io
+import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from launcher.agent import safe_json
 from launcher.agent.bootstrap import PAYLOAD
 
 DISTRIBUTIONS = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
@@ -18,6 +20,7 @@ SERVICES = ("s3", "secretsmanager", "ssm", "sts")
 """botocore describes every AWS service; the agent uses only these (sts: credentials of a role), and a pod's
 first process reads secrets and parameters with the same SDK (templates/kubernetes/start.py)."""
 
+_ENDPOINTS = PurePosixPath("botocore/data/endpoints.json")
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip archive can hold
 _LEFT_OUT = frozenset({"bootstrap.py", "build.py"})
@@ -75,7 +78,8 @@ def _distribution(name: str) -> Iterator[tuple[str, bytes]]:
             if path.name.upper().startswith(_LICENCES):
                 yield f"{PAYLOAD}licences/{name}/{path.name}", file.read_binary()
         elif _is_needed(path):
-            yield f"{PAYLOAD}{path}", file.read_binary()
+            content = file.read_binary()
+            yield f"{PAYLOAD}{path}", _reduced_endpoints(content) if path == _ENDPOINTS else content
 
 
 def _is_needed(path: PurePosixPath) -> bool:
@@ -87,3 +91,12 @@ def _is_needed(path: PurePosixPath) -> bool:
             path.parts[2] in SERVICES and not path.name.startswith("examples-")
         )
     return path.parts[:2] not in {("boto3", "data"), ("boto3", "examples")}
+
+
+def _reduced_endpoints(content: bytes) -> bytes:
+    """The endpoints without those of other services, 98 % of the file: each start of the agent parses it."""
+    data = safe_json.loads(content)
+    for partition in data["partitions"]:
+        known = partition["services"]
+        partition["services"] = {name: known[name] for name in SERVICES if name in known}
+    return json.dumps(data).encode()

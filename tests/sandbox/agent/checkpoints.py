@@ -1,6 +1,7 @@
 """The tests' checkpoint bucket, read and written without the agent."""
 
 import time
+from functools import cache
 from hashlib import sha256
 
 import boto3
@@ -27,18 +28,24 @@ BOOKS = ("claim.json", "layout.json", "superseded.json", "withdrawn.json")
 """What the agent keeps beside the checkpoints."""
 
 
+@cache
+def client_of(endpoint):
+    """The client of an S3 server, created once for all tests."""
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="x",
+        aws_secret_access_key="x",
+        config=Config(s3={"addressing_style": "path"}),
+    )
+
+
 class Checkpoints:
     """What stands in the bucket, seen without the agent's help."""
 
     def __init__(self, endpoint):
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-            config=Config(s3={"addressing_style": "path"}),
-        )
+        self.client = client_of(endpoint)
 
     def keys(self):
         """Every key of a checkpoint, relative to the checkpoint URI."""

@@ -1,3 +1,5 @@
+import itertools
+import json
 import os
 import subprocess
 import sys
@@ -5,8 +7,11 @@ import zipfile
 from hashlib import sha256
 
 import pytest
+from botocore.exceptions import EndpointVariantError
+from botocore.loaders import create_loader
+from botocore.regions import EndpointResolver
 
-from launcher.agent.build import build
+from launcher.agent.build import SERVICES, build
 from launcher.catalog.assets import asset
 from launcher.rendering.kubernetes_job import START_SCRIPT
 
@@ -32,6 +37,14 @@ def unpacked_home(built_agent, tmp_path_factory):
     return home
 
 
+def endpoint_of(resolver, asked):
+    """What botocore makes of an endpoint's description, or its refusal."""
+    try:
+        return resolver.construct_endpoint(**asked)
+    except EndpointVariantError as refused:
+        return str(refused)
+
+
 def cached_files(home):
     return home / ".cache" / "slipway-agent"
 
@@ -46,6 +59,23 @@ class TestFile:
         variables = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "SLIPWAY_AGENT": str(built_agent[0])}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert done.stdout == "['Secrets Manager', 'SSM']\n", done.stderr
+
+    def test_endpoints_of_the_agents_services_are_those_of_botocore(self, built_agent, caplog):
+        caplog.set_level("ERROR")
+        with zipfile.ZipFile(built_agent[0]) as file:
+            own = EndpointResolver(json.loads(file.read("lib/botocore/data/endpoints.json")))
+        whole = EndpointResolver(create_loader().load_data("endpoints"))
+        regions = {
+            region
+            for partition in whole.get_available_partitions()
+            for service in ("ec2", *SERVICES)
+            for region in whole.get_available_endpoints(service, partition, allow_non_regional=True)
+        }
+        assert {"us-east-1", "cn-north-1", "us-gov-west-1"} < regions
+        for region, service in itertools.product(sorted(regions), SERVICES):
+            for option in ({}, {"use_dualstack_endpoint": True}, {"use_fips_endpoint": True}):
+                asked = {"service_name": service, "region_name": region, **option}
+                assert endpoint_of(own, asked) == endpoint_of(whole, asked)
 
     def test_agent_file_name_is_the_digest_of_the_content(self, built_agent):
         path, digest = built_agent
