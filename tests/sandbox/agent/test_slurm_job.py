@@ -86,7 +86,7 @@ def test_killed_ranks_beyond_retries_fail_job(job):
 
 
 DAEMONS = """
-import os, subprocess, sys
+import os, subprocess, sys, time
 if os.environ["SLIPWAY_ATTEMPT"] == "1":
     code = "import os, sys, time; file = open(sys.argv[1], 'w'); print(os.getpid(), file=file, flush=True)"
     for name, environment in (("marked", None), ("cleared", {})):
@@ -94,7 +94,7 @@ if os.environ["SLIPWAY_ATTEMPT"] == "1":
         words = [sys.executable, "-c", f"{code}; time.sleep(600)", path]
         subprocess.Popen(words, env=environment, start_new_session=True)
         while not os.path.exists(path) or not open(path).read().endswith("\\n"):
-            pass
+            time.sleep(0.01)
         with open(f"{name}-{os.environ['SLURM_NODEID']}", "w") as file:
             file.write(open(path).read())
 """

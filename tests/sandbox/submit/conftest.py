@@ -27,6 +27,7 @@ from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 from tests.emulators.moto_server import moto_server
+from tests.sandbox.agent.conftest import nursery  # noqa: F401  a fixture
 from tests.waiting import until
 
 PATIENCE_S = 120.0

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 
@@ -11,11 +10,10 @@ import pytest
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.manifest import HERE, Manifest, StoredFile
-from tests.plans import ROOT
 from tests.sandbox.submit.conftest import BUCKET
 
 URI = f"s3://{BUCKET}/jobs/a"
-TRAINER = """import hashlib, os, sys
+TRAINER = """import hashlib, os, sys, time
 from pathlib import Path
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 first = int(resume.rpartition("-")[2]) if resume else 0
@@ -26,12 +24,12 @@ for step in range(first + 1, int(sys.argv[1]) + 1):
     (made / "deep" / "base").write_bytes(b"never changes" * 1000)
     made.rename(folder / f"step-{step}")
     while not Path(os.environ["SEEN"]).exists() or f'"step": {step}' not in Path(os.environ["SEEN"]).read_text():
-        pass
+        time.sleep(0.02)
 """
 
 
 @pytest.fixture
-def run_agent(tmp_path, keys, s3):
+def run_agent(tmp_path, keys, s3, nursery):
     """Runs the agent, one attempt a call, until a step."""
 
     def run(steps, attempt=1, keep=10):
@@ -51,13 +49,10 @@ def run_agent(tmp_path, keys, s3):
             imds=False,
         )
         (folder / "job.json").write_text(spec.to_json())
-        subprocess.run(
-            [sys.executable, "-m", "launcher.agent", "run", "--config", str(folder / "job.json")],
-            cwd=ROOT,
-            env={**os.environ, **keys, "SLIPWAY_ATTEMPT": str(attempt)},
-            capture_output=True,
-            check=True,
-        )
+        log = folder / "agent.log"
+        environment = {**os.environ, **keys, "SLIPWAY_ATTEMPT": str(attempt)}
+        agent = nursery.start(["run", "--config", str(folder / "job.json")], environment, log)
+        assert agent.wait() == 0, log.read_text()
 
     return run
 
