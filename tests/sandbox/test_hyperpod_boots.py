@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from infra.parts.hyperpod_lifecycle import FOLDER
 from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.catalog.assets import asset
+from launcher.cdk import toolchain
 from launcher.model.emulator import EMULATED_ACCOUNT
 from launcher.model.errors import DeploymentFailedError
 from launcher.planning.pin import pinned_plan
@@ -55,10 +55,12 @@ HyperPodGuard(Settings.of(os.environ), boto3.client, datetime.now(UTC)).watch()
 
 
 @pytest.fixture(scope="module")
-def sandbox():
+def sandbox(tmp_path_factory):
     with Sandbox(region=REGION, scheduler="local") as started:
-        command = [Path(sys.executable).parent / "cdk", "bootstrap", f"aws://{EMULATED_ACCOUNT}/{REGION}"]
-        subprocess.run(command, env=started.process_environment(os.environ), check=True, capture_output=True)
+        command = [*toolchain.cdk_command(os.environ), "bootstrap", f"aws://{EMULATED_ACCOUNT}/{REGION}"]
+        folder = tmp_path_factory.mktemp("without-app")  # a cdk.json has an app, which would be run
+        variables = started.process_environment(os.environ)
+        subprocess.run(command, cwd=folder, env=variables, check=True, capture_output=True)
         yield started
 
 

@@ -1,17 +1,12 @@
 """HyperPod in the sandbox while deep health checks run: the service refuses changes, and a deployment asks before."""
 
 import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
 from launcher.aws.session import Session
-from launcher.model.emulator import EMULATED_ACCOUNT
 from launcher.model.errors import ImpossibleError
 from launcher.model.hyperpod import CHECKING
 from launcher.sandbox.sandbox import Sandbox
@@ -66,8 +61,6 @@ class Deployed:
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
     with Sandbox(region=REGION, scheduler="local") as sandbox:
-        command = [Path(sys.executable).parent / "cdk", "bootstrap", f"aws://{EMULATED_ACCOUNT}/{REGION}"]
-        subprocess.run(command, env=sandbox.process_environment(os.environ), check=True, capture_output=True)
         deployed = Deployed(sandbox, tmp_path_factory.mktemp("checked"))
         deployed.deploy(2)
         on_start = set(deployed.workers().values())
