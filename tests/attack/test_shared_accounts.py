@@ -34,11 +34,12 @@ TRAINING = "slipway-demo-training"
 
 
 @pytest.fixture
-def account(tmp_path_factory, monkeypatch):
+def account(tmp_path_factory, monkeypatch, warm_server):
     """A sandbox that stays, as both people have it; its region is not bootstrapped."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    yield Sandbox.attach(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
-    running_sandbox.stop(os.environ)
+    with warm_server.used():
+        yield Sandbox.attach(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
+        running_sandbox.stop(os.environ)
 
 
 @pytest.fixture
