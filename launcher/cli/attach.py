@@ -33,7 +33,7 @@ def attach(run: options.RunName) -> None:
         sys.stdout.buffer.flush()
 
     try:
-        follow_logs(name, folder, os.environ, write=write, say=output.say, on_meter=StepPrinter().meter)
+        follow_logs(name, folder, os.environ, write=write, notify=output.say, on_meter=StepPrinter().meter)
     except KeyboardInterrupt:
         followed = f"  next: slipway attach {name}", f"  next: slipway cancel {name}"
         output.say("", f"  the job of {name} continues", *followed)

@@ -27,7 +27,7 @@ def capacity(
 
     price_options = options.price_options(region=region, any_age=True)
     offers = story(
-        file, options.now(), price_options, environment=places.environment(sandbox=sandbox), say=output.talking()
+        file, options.now(), price_options, environment=places.environment(sandbox=sandbox), notify=output.talking()
     )
     if json:
         output.document(document(offers))

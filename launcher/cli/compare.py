@@ -46,7 +46,7 @@ def compare(
 
         from launcher.workflow.doctor.live_offers import compared_live
 
-        comparison = compared_live(comparison, price_options, environment=dict(os.environ), say=output.talking())
+        comparison = compared_live(comparison, price_options, environment=dict(os.environ), notify=output.talking())
     target = options.page_path(html, comparison.request.name, "compare", show=show)
     if target is not None:
         from launcher.answers.html import compare as compare_html

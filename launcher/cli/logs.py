@@ -38,7 +38,7 @@ def logs(
         if follow:
             filtered = TerminalText() if sys.stdout.isatty() else None
             write = _write if filtered is None else lambda data: _write(filtered.visible(data))
-            follow_logs(name, folder, os.environ, write=write, say=output.say, on_meter=StepPrinter().meter)
+            follow_logs(name, folder, os.environ, write=write, notify=output.say, on_meter=StepPrinter().meter)
             _write(filtered.remainder() if filtered is not None else b"")
             return
         refresh_logs(name, folder, os.environ, output.say)

@@ -147,7 +147,7 @@ def _with_live(priced: "Priced", price_options: "PriceOptions") -> "Priced":
 
     from launcher.workflow.doctor.live_offers import with_live_offers
 
-    return with_live_offers(priced, price_options, environment=dict(os.environ), say=output.talking())
+    return with_live_offers(priced, price_options, environment=dict(os.environ), notify=output.talking())
 
 
 def _with_fallback_types(file: Path, priced: "Priced", price_options: "PriceOptions") -> "Priced":

@@ -163,7 +163,7 @@ def refresh(
             region or (),
             environment=os.environ,
             now=now,
-            say=output.talking(),
+            notify=output.talking(),
             everywhere=everything,
             settings=settings,
         )

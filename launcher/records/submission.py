@@ -1,6 +1,6 @@
 """The destination of a job in its run folder: enough to find it from a new terminal, without secrets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import GitState, Submitted
 from launcher.model.record import record
+from launcher.model.stages import Notify
 from launcher.records.command_record import goes_on
 from launcher.records.run_folder import STAMP, RunFolder, latest, reported_runs, with_report
 from launcher.targets.registry import target_of, training_targets
@@ -127,10 +128,10 @@ class _Work(NamedTuple):
     git: GitState | None
 
 
-def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: bool = False) -> RunFolder:
+def with_job(name: str, root: Path, notify: Notify, *, going_on: bool = False) -> RunFolder:
     """The newest run of a plan with a job or an endpoint; without one, the newest run with a report.
 
-    `say` names a newer launch that ended before it submitted a job: an older job may still run. With `going_on` the
+    `notify` names a newer launch that ended before it submitted a job: an older job may still run. With `going_on` the
     job must be unfinished by its report, or have ended after the newer launch began, which was refused for it; else the
     newest of all runs is returned.
     """
@@ -142,7 +143,9 @@ def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: boo
         if going_on and not _outlasted(newest, chosen.read_json("report.json")):
             return newest
         if _ended_without_job(newest):
-            say(f"launch {newest.path.name} submitted no job (slipway report {name}); this is run {chosen.path.name}")
+            notify(
+                f"launch {newest.path.name} submitted no job (slipway report {name}); this is run {chosen.path.name}"
+            )
     return chosen
 
 

@@ -276,7 +276,7 @@ class TestRetainedResources:
             DeployOptions(root=tmp_path, sandbox=True, emulator=sandbox, notify=said.append),
             DeployOptions(root=tmp_path, dry_run=True, environment=sandbox.environment, notify=said.append),
         ):
-            quoted = partial(gated_quote, path, BEFORE, PriceOptions(any_age=True), selection=None, say=said.append)
+            quoted = partial(gated_quote, path, BEFORE, PriceOptions(any_age=True), selection=None, notify=said.append)
             alone = quoted(deployed=partial(deployed_parts, options)).quoted
             assert any("network crew is counted as new: $" in finding.message for finding in alone.findings)
             sandbox_account.make("slipway-crew-shared-network", share("crew"))

@@ -68,7 +68,7 @@ def write(folder, text, script):
 
 def launch(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
-    how = {"selection": None, "say": lambda _: None}
+    how = {"selection": None, "notify": lambda _: None}
     picked = gated_quote(write(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True), **how)
     options = {"root": folder, "sandbox": True, "scheduler": "local", "progress": lambda _: None, **more}
     told = LaunchOptions(notify=messages.append, **options)

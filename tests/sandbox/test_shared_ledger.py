@@ -75,14 +75,14 @@ def ledger_store(sandbox, request, tmp_path):
     return Objects.at(session, f"s3://{bucket}/team")
 
 
-def read(store, *entries, now=NOW, say=lambda _: None):
-    return shared_ledger(store.uri, store.session.environment, Ledger(source="here", entries=entries), now, say)
+def read(store, *entries, now=NOW, notify=lambda _: None):
+    return shared_ledger(store.uri, store.session.environment, Ledger(source="here", entries=entries), now, notify)
 
 
 def test_folder_entries_sent_once_without_sandbox_runs(ledger_store):
     messages = []
     entries = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
-    assert read(ledger_store, *entries, say=messages.append).entries == (entry(),)
+    assert read(ledger_store, *entries, notify=messages.append).entries == (entry(),)
     assert messages == ["sent 1 missing run of this folder"]
     assert read(ledger_store, *entries, now=NOW + timedelta(hours=1)).entries == (entry(),)
     assert len(ledger_store.list_objects()) == 1
@@ -157,7 +157,7 @@ def test_invalid_ledger_object_named_and_left_out(ledger_store):
     ledger_store.put(f"{ENTRIES}notes.txt", b"not ours")
     for after in range(3):
         messages = []
-        assert len(read(ledger_store, say=messages.append).entries) == 1 + after
+        assert len(read(ledger_store, notify=messages.append).entries) == 1 + after
         assert len([line for line in messages if "left out" in line]) == (4 if after == 0 else 2)
         send(ledger_store, entry(name=f"later-{after}"), datetime.now(UTC))
 

@@ -169,7 +169,9 @@ class TestEndings:
         fallback = Fallback(
             options=options,
             candidates=lambda: price(path, datetime.now(UTC), PRICED),
-            requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, selection=digest, say=messages.append),
+            requote=lambda digest: gated_quote(
+                path, datetime.now(UTC), PRICED, selection=digest, notify=messages.append
+            ),
             options_for=lambda _: options,
             obstacle=partial(update_obstacle, base=tmp_path, environment=sandbox.process_environment({})),
         )

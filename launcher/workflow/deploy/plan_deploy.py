@@ -35,9 +35,9 @@ def deploy_plan(
 
     def quote(how: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
-            return gated_quote(path, now, how, selection=pick, say=person.say, deployed=deployed)
+            return gated_quote(path, now, how, selection=pick, notify=person.say, deployed=deployed)
         return fresh_quote(
-            path, now, how, selection=pick, environment=options.environment, say=person.say, deployed=deployed
+            path, now, how, selection=pick, environment=options.environment, notify=person.say, deployed=deployed
         )
 
     saved = saved_plan_of(path, price_options, selection)

@@ -1,6 +1,6 @@
 """Current offers of AWS as candidates of the plan: each is priced like any candidate, with its own fee."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +9,7 @@ from launcher.model.capacity import BOUGHT, CapacityOffer, OfferKind
 from launcher.model.enums import Basis
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
+from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import rank_candidates
@@ -35,7 +36,7 @@ def with_live_offers(
     options: PriceOptions,
     *,
     environment: Mapping[str, str],
-    say: Callable[[str], None],
+    notify: Notify,
 ) -> Priced:
     """The candidates together with AWS's current offers and the account's reservations; nothing is bought.
 
@@ -47,12 +48,12 @@ def with_live_offers(
     if not isinstance(priced, TrainingPriced):
         message = f"{priced.request.name} serves: offers are looked up for jobs only"
         raise ImpossibleError(message, hint=f"drop --live; {ENDPOINT_OFFERS}")
-    offers, unanswered = search(priced, environment=environment, say=say)
+    offers, unanswered = search(priced, environment=environment, notify=notify)
     for question, reason in unanswered:
-        say(f"? {question}: {reason}")
+        notify(f"? {question}: {reason}")
     offered = [capacity_offer for capacity_offer in offers if capacity_offer.kind in CALLS]
     rows = [row for offer in offered for row in _rows(priced, options, offer)]
-    say(f"{number_of(len(offered), 'current offer')}, {len(rows)} of them long enough")
+    notify(f"{number_of(len(offered), 'current offer')}, {len(rows)} of them long enough")
     return replace(
         priced,
         candidates=rank_candidates([*priced.candidates, *rows], standing_of),
@@ -67,14 +68,14 @@ def compared_live(
     options: PriceOptions,
     *,
     environment: Mapping[str, str],
-    say: Callable[[str], None],
+    notify: Notify,
 ) -> Comparison:
     """A comparison with the current offers among its candidates; see `with_live_offers`.
 
     Raises:
         ImpossibleError: the comparison is of endpoints.
     """
-    priced = with_live_offers(comparison.priced, options, environment=environment, say=say)
+    priced = with_live_offers(comparison.priced, options, environment=environment, notify=notify)
     if not isinstance(comparison, Comparison):
         raise TypeError(type(comparison))
     pinned = priced if comparison.pinned is comparison.priced else comparison.pinned

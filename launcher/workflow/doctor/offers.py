@@ -35,6 +35,7 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import UsdRange
 from launcher.model.request import NodeRange, PlanRequest, Reservation, TrainingPlanReference
+from launcher.model.stages import Notify
 from launcher.pricing.blocks import (
     BLOCK_LOST_H,
     DAILY_UP_TO,
@@ -287,7 +288,7 @@ class CapacityOffers:
 
 
 def capacity(
-    path: Path, now: datetime, options: PriceOptions, *, environment: Mapping[str, str], say: Callable[[str], None]
+    path: Path, now: datetime, options: PriceOptions, *, environment: Mapping[str, str], notify: Notify
 ) -> CapacityOffers:
     """Find all capacity for a plan; Slipway buys nothing.
 
@@ -298,14 +299,14 @@ def capacity(
     if request.workload.serve is not None:
         raise ImpossibleError(f"{request.name} serves: offers are looked up for jobs only", hint=ENDPOINT_OFFERS)
     priced = price_job(path, request, catalog, now, options)
-    offers, unanswered = search(priced, environment=environment, say=say)
+    offers, unanswered = search(priced, environment=environment, notify=notify)
     judged = (_assess(priced, options, offer) for offer in offers)
     ranked = sorted(judged, key=lambda offer: (offer.usd is None, offer.usd.mid if offer.usd else 0, offer.lead_time_h))
     return CapacityOffers(priced=priced, offers=tuple(ranked), unanswered=unanswered)
 
 
 def search(
-    priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]
+    priced: TrainingPriced, *, environment: Mapping[str, str], notify: Notify
 ) -> tuple[tuple[CapacityOffer, ...], tuple[tuple[str, str], ...]]:
     """The current offers and reservations for the candidates of a plan, and the questions that failed."""
     requests = _requests(priced)
@@ -313,7 +314,7 @@ def search(
     places = "1 place" if count == 1 else f"{count} places"
     types = [request.instance_type for request in requests]
     listed = ", ".join(types) if len(types) <= MAX_LISTED else f"{', '.join(types[:MAX_LISTED])}, {len(types)} types,"
-    say(f"asking AWS for {listed} in {places}")
+    notify(f"asking AWS for {listed} in {places}")
     hours = priced.request.purchase.deadline_h
     return Search(
         sessions=Sessions(environment),

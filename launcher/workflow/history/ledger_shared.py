@@ -10,7 +10,7 @@ clock is slow or whose computer slept between naming and writing.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from launcher.aws.session import Session
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.ledger import Ledger, LedgerEntry
 from launcher.model.report import RunStatus
+from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.records.cache_folder import cache_folder
 from launcher.records.ledger_document import entry_document, parse_entry
@@ -72,9 +73,7 @@ def shared_place(environment: Mapping[str, str]) -> str | None:
     return uri
 
 
-def share(
-    name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, say: Callable[[str], None]
-) -> None:
+def share(name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, notify: Notify) -> None:
     """Write the entry of an ended run into the shared ledger, if one is configured.
 
     A ledger that cannot be written does not fail the run: a message says so, and `slipway ledger` sends the entry
@@ -88,7 +87,7 @@ def share(
         if _belongs(entry):
             send(_objects(uri, environment), entry, now)
     except SlipwayError as problem:
-        say(f"not written to the shared ledger ({problem.message}): slipway ledger sends it later")
+        notify(f"not written to the shared ledger ({problem.message}): slipway ledger sends it later")
 
 
 def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
@@ -101,12 +100,10 @@ def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
     return key
 
 
-def shared_ledger(
-    uri: str, environment: Mapping[str, str], local: Ledger, now: datetime, say: Callable[[str], None]
-) -> Ledger:
+def shared_ledger(uri: str, environment: Mapping[str, str], local: Ledger, now: datetime, notify: Notify) -> Ledger:
     """Every run of a shared ledger, the newest first; Slipway first sends the runs of this folder that it lacks."""
     store = _objects(uri, environment)
-    known = _read_entries(store, environment, say)
+    known = _read_entries(store, environment, notify)
     shared = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
     missing = {
         entry.identity: entry for entry in local.entries if _belongs(entry) and shared.get(entry.identity) != entry
@@ -118,7 +115,7 @@ def shared_ledger(
     for entry in missing.values():
         send(store, entry, moment)
     if missing:
-        say(f"sent {number_of(len(missing), 'missing run')} of this folder")
+        notify(f"sent {number_of(len(missing), 'missing run')} of this folder")
     return Ledger(source=uri, entries=newest_first([*(shared | missing).values()]))
 
 
@@ -132,7 +129,7 @@ def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
     return Objects.at(Session(environment=environment, region=region), uri)
 
 
-def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
+def _read_entries(store: Objects, environment: Mapping[str, str], notify: Notify) -> list[_Sent]:
     """The entries: from the index of earlier reads, and newer ones from S3."""
     # The index of a ledger is next to the prices, because it is the same for all folders.
     mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
@@ -147,16 +144,14 @@ def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[
     damaged = damaged or len(known) < len(lines)
     newest = None if damaged else max((sent.modified for sent in known.values()), default=None)
     after = ENTRIES + (newest - LATE).strftime(_MOMENT) if newest else ENTRIES
-    fresh = {sent.key: sent for sent in _read(store, _unread(store, after, known, say), say)}
+    fresh = {sent.key: sent for sent in _read(store, _unread(store, after, known, notify), notify)}
     if fresh or damaged:
         entries = {key: (sent.modified.isoformat(), sent.entry) for key, sent in (known | fresh).items()}
         index.add(entries if damaged else {key: entries[key] for key in fresh}, len(entries), anew=damaged)
     return [*(known | fresh).values()]
 
 
-def _unread(
-    store: Objects, after: str, known: Mapping[str, _Sent], say: Callable[[str], None]
-) -> Mapping[str, datetime]:
+def _unread(store: Objects, after: str, known: Mapping[str, _Sent], notify: Notify) -> Mapping[str, datetime]:
     """The keys to read, each with S3's time of writing; objects that only look like entries are reported."""
     modified: dict[str, datetime] = {}
     for object_ in store.list_objects(after=after, below=ENTRIES):
@@ -169,11 +164,11 @@ def _unread(
                 if _moment(key)
                 else "its name does not begin with a date"
             )
-            say(f"left out: {store.uri}/{object_.key}: {reason}")
+            notify(f"left out: {store.uri}/{object_.key}: {reason}")
             continue
         modified[key] = object_.modified
     if len(modified) > AT_ONCE:
-        say(f"reading {len(modified):,} entries of {store.uri}")
+        notify(f"reading {len(modified):,} entries of {store.uri}")
     return modified
 
 
@@ -194,7 +189,7 @@ def _stamp_time(text: str) -> datetime | None:
     return stamp if stamp.tzinfo else None
 
 
-def _read(store: Objects, keys: Mapping[str, datetime], say: Callable[[str], None]) -> Iterable[_Sent]:
+def _read(store: Objects, keys: Mapping[str, datetime], notify: Notify) -> Iterable[_Sent]:
 
     def read(key: str) -> LedgerEntry | str:
         data = store.read(ENTRIES + key)
@@ -206,6 +201,6 @@ def _read(store: Objects, keys: Mapping[str, datetime], say: Callable[[str], Non
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         for key, entry in zip(keys, pool.map(read, keys), strict=True):
             if isinstance(entry, str):
-                say(f"left out: {store.uri}/{ENTRIES}{key}: {entry}")
+                notify(f"left out: {store.uri}/{ENTRIES}{key}: {entry}")
             else:
                 yield _Sent(keys[key], key, entry)

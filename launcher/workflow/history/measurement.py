@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -22,6 +22,7 @@ from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.money import Range
 from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
+from launcher.model.stages import Notify
 from launcher.model.units import HOUR_S
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import flops
@@ -100,9 +101,7 @@ def fit(degrees: Mapping[str, int], workers: int) -> bool:
     return workers % product == 0 and workers % degrees.get("expert", 1) == 0
 
 
-def keep_measurement(
-    name: str, folder: RunFolder, root: Path, catalog: Catalog, say: Callable[[str], None]
-) -> Measurement | str:
+def keep_measurement(name: str, folder: RunFolder, root: Path, catalog: Catalog, notify: Notify) -> Measurement | str:
     """Measure an ended run and store the result; return the measurement, or why there is none.
 
     A measurement in the sandbox stays in its run folder: it says nothing about the instances.
@@ -112,20 +111,20 @@ def keep_measurement(
         return measurement
     folder.write_json(IN_RUN, measurement_document(measurement))
     if not measurement.simulated:
-        _add(root / MEASUREMENTS, measurement, say)
+        _add(root / MEASUREMENTS, measurement, notify)
     return measurement
 
 
-def _add(path: Path, added: Measurement, say: Callable[[str], None]) -> None:
+def _add(path: Path, added: Measurement, notify: Notify) -> None:
     known, _ = load_measurements(path)
     if any((measurement.run, measurement.measured_at) == (added.run, added.measured_at) for measurement in known):
         return
     try:
         add_measurement(path, added)
     except OSError as problem:
-        say(f"{path.name} cannot be written, so the next quote cannot use this run: {problem}")
+        notify(f"{path.name} cannot be written, so the next quote cannot use this run: {problem}")
     else:
-        say(f"measured {_rate_text(added)}")
+        notify(f"measured {_rate_text(added)}")
 
 
 def _rate_text(added: Measurement) -> str:

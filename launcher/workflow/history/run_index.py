@@ -8,7 +8,7 @@ cloudformation:DescribeStacks.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from launcher.model.errors import AwsError, ImpossibleError, SlipwayError, Unrea
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.names import nearest_name
 from launcher.model.record import record
+from launcher.model.stages import Notify
 from launcher.model.tags import CLUSTER_TAG
 from launcher.records.recent_runs import FOUND, remember, root_of, state_folder
 from launcher.records.run_copy import RunCopy, copy_of, read_copy, unpack
@@ -47,9 +48,7 @@ class Place:
     store: str | None
 
 
-def publish(
-    name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, say: Callable[[str], None]
-) -> None:
+def publish(name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, notify: Notify) -> None:
     """Write a run's records to its store; a run without a job on a cluster has none there.
 
     A store that cannot be written does not fail the run: a message says what does not work then.
@@ -63,7 +62,7 @@ def publish(
         text = json.dumps(copy_of(name, folder, now), ensure_ascii=False)
         store.put(_key(name, folder, submission.key), text.encode())
     except SlipwayError as problem:
-        say(f"the run is not in the store's index ({problem.message}): other computers do not find it by its name")
+        notify(f"the run is not in the store's index ({problem.message}): other computers do not find it by its name")
 
 
 def _key(name: str, folder: RunFolder, submission_key: str) -> str:
@@ -71,7 +70,7 @@ def _key(name: str, folder: RunFolder, submission_key: str) -> str:
     return f"{FOLDER}/{name}/{folder.path.name}-{submission_key.rpartition('-')[2]}.json"
 
 
-def fetch(name: str, place: Place, environment: Mapping[str, str], say: Callable[[str], None]) -> Path:
+def fetch(name: str, place: Place, environment: Mapping[str, str], notify: Notify) -> Path:
     """Fetch the runs of a name into the user's state folder, and return the folder that contains them.
 
     Raises:
@@ -94,10 +93,10 @@ def fetch(name: str, place: Place, environment: Mapping[str, str], say: Callable
         remember(name, folders[-1].path, environment)
     newest = copies[-1]
     people = sorted({copy.by for copy in copies})
-    say(f"  {name}: run {newest.run}, launched by {newest.by} on {newest.host} ({store.uri})")
+    notify(f"  {name}: run {newest.run}, launched by {newest.by} on {newest.host} ({store.uri})")
     if len(people) > 1:
-        say(f"  runs of this name are by {', '.join(people)}: this is the newest")
-    say(f"  its rendered files are in {newest.folder} on {newest.host}, and not here")
+        notify(f"  runs of this name are by {', '.join(people)}: this is the newest")
+    notify(f"  its rendered files are in {newest.folder} on {newest.host}, and not here")
     return root
 
 

@@ -51,7 +51,7 @@ def quoted_for_approval(
     rank, first = pick(known, selection)
     refuse_unless_allowed(known, known.quote_at_any_age(rank), options)
     any_age = replace(options, any_age=True)
-    picked = gated_quote(path, now, any_age, selection=first.digest, say=lambda _: None)
+    picked = gated_quote(path, now, any_age, selection=first.digest, notify=lambda _: None)
     limit, plan = options.max_usd, picked.quoted.plan
     if sandbox or limit is None or not _stoppable(picked):
         return picked

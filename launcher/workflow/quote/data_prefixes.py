@@ -9,7 +9,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 
 
-def refuse_empty_data(request: PlanRequest, session: Session, say: Notify) -> None:
+def refuse_empty_data(request: PlanRequest, session: Session, notify: Notify) -> None:
     """Refuse a job whose `run.data` names a bucket that does not exist, or a prefix without an object.
 
     What these credentials may not list is said, and left to the nodes' own role.
@@ -27,7 +27,7 @@ def refuse_empty_data(request: PlanRequest, session: Session, say: Notify) -> No
             return
         except AwsError as problem:
             if error_code(problem) != "NoSuchBucket":
-                say(f"{reach.path}: {reach.uri} is not checked: {problem.message}")
+                notify(f"{reach.path}: {reach.uri} is not checked: {problem.message}")
                 continue
             message, hint = f"{reach.uri}: there is no such bucket", "name a bucket that exists: aws s3 ls lists yours"
             findings.append(error("no-data", reach.path, message, hint))

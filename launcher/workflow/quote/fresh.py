@@ -13,6 +13,7 @@ from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
+from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.planning.egress_choice import MODES
 from launcher.planning.nat import egress, obstacle
@@ -23,7 +24,6 @@ from launcher.workflow.quote.fallback import fallback_quotes, with_types
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
 
-Say: TypeAlias = Callable[[str], None]
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
 
@@ -42,17 +42,19 @@ Deployed: TypeAlias = Callable[[Plan], Kept]
 """Returns what a plan's cluster keeps."""
 
 
-def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, say: Say = lambda _: None) -> None:
+def refuse_unless_allowed(
+    priced: Priced, quoted: Quote, options: PriceOptions, notify: Notify = lambda _: None
+) -> None:
     """Continue only with a quote that the gate allows; for an endpoint, the comparison's verdict must allow it too.
 
     Raises:
         OverBudgetError, UnpricedError, ImpossibleError: the gate refuses; the hint is the smallest fix.
     """
-    _refuse_by_estimates(priced, quoted, options, say)
-    _refuse_by_plugins(priced, quoted, say)
+    _refuse_by_estimates(priced, quoted, options, notify)
+    _refuse_by_plugins(priced, quoted, notify)
 
 
-def _refuse_by_estimates(priced: Priced, quoted: Quote, options: PriceOptions, say: Say) -> None:
+def _refuse_by_estimates(priced: Priced, quoted: Quote, options: PriceOptions, notify: Notify) -> None:
     if priced.request.workload.serve is None:
         _refuse_by_gate(quoted, REFUSALS)
         return
@@ -61,11 +63,11 @@ def _refuse_by_estimates(priced: Priced, quoted: Quote, options: PriceOptions, s
 
     refuse_undeployable(priced, quoted)
     _refuse_by_gate(quoted, [ImpossibleError.exit_code])
-    refuse_by_verdict(priced, options, say)
+    refuse_by_verdict(priced, options, notify)
     _refuse_by_gate(quoted, REFUSALS)
 
 
-def _refuse_by_plugins(priced: Priced, quoted: Quote, say: Say) -> None:
+def _refuse_by_plugins(priced: Priced, quoted: Quote, notify: Notify) -> None:
     """Continue only if no plugin of the organisation has an error; its other findings are printed."""
     from launcher.workflow.quote.plugins import names, plugin_findings
 
@@ -77,7 +79,7 @@ def _refuse_by_plugins(priced: Priced, quoted: Quote, say: Say) -> None:
     errors = tuple(finding for finding in found if finding.level is Level.ERROR)
     for finding in found:
         if finding not in errors:
-            say(f"{finding.level.value}: {finding.message}" + (f" ({finding.hint})" if finding.hint else ""))
+            notify(f"{finding.level.value}: {finding.message}" + (f" ({finding.hint})" if finding.hint else ""))
     if errors:
         message = f"{number_of(len(errors), 'finding')} of your organisation's plugins"
         raise ImpossibleError(f"a launch is refused: {message}", findings=errors)
@@ -110,16 +112,20 @@ def nothing_deployed(_plan: Plan) -> Kept:
     return Kept()
 
 
-def _with_deployed(request: PlanRequest, plan: Plan, deployed: Deployed, catalog: Catalog, say: Say) -> PlanRequest:
+def _with_deployed(
+    request: PlanRequest, plan: Plan, deployed: Deployed, catalog: Catalog, notify: Notify
+) -> PlanRequest:
     """The request with what its existing cluster keeps."""
     kept = deployed(plan)
     new = target_of(plan.place.target).head_instance(plan.place.nodes, request.storage.head_node)
     if kept.head is not None and kept.head != new:
-        say(f"cluster {plan.cluster_name} keeps its head node, {kept.head}; a new cluster of this size would get {new}")
+        notify(
+            f"cluster {plan.cluster_name} keeps its head node, {kept.head}; a new cluster of this size would get {new}"
+        )
         request = replace(request, storage=replace(request.storage, head_node=kept.head))
     if kept.shared_by:
         users, name = ", ".join(kept.shared_by), request.network.name
-        say(f"network {name} exists for {users}: the NAT and endpoints that they pay for are not in this quote")
+        notify(f"network {name} exists for {users}: the NAT and endpoints that they pay for are not in this quote")
         request = replace(request, network=replace(request.network, shared_by=kept.shared_by))
     egress_mode = egress(plan.request, plan.place, catalog.instance_types)
     if request.network.nat is None and egress_mode is not None and kept.nat not in (None, MODES[egress_mode]):
@@ -128,11 +134,13 @@ def _with_deployed(request: PlanRequest, plan: Plan, deployed: Deployed, catalog
         name = request.network.name
         whose = f"cluster {plan.cluster_name}" if name is None else f"network {name}"
         new_one = "a new cluster" if name is None else "a new network"
-        say(f"{whose} keeps network.nat: {kept.nat}; {new_one} would get: {MODES[egress_mode]}")
+        notify(f"{whose} keeps network.nat: {kept.nat}; {new_one} would get: {MODES[egress_mode]}")
         request = replace(request, network=replace(request.network, nat=kept.nat))
     elif request.network.name is not None and request.network.nat not in (None, kept.nat) and kept.nat is not None:
         changed = f"network.nat: {kept.nat} to {request.network.nat}"
-        say(f"warning: this changes the shared network {request.network.name} from {changed}, for each of its clusters")
+        notify(
+            f"warning: this changes the shared network {request.network.name} from {changed}, for each of its clusters"
+        )
     return request
 
 
@@ -174,7 +182,7 @@ def gated_quote(
     options: PriceOptions,
     *,
     selection: str | None,
-    say: Say,
+    notify: Notify,
     deployed: Deployed = nothing_deployed,
 ) -> Picked:
     """The picked candidate at the known prices.
@@ -185,11 +193,11 @@ def gated_quote(
     options = replace(options, picked=selection)
     priced = price(path, now, options)
     rank, quoted = pick(priced, selection)
-    kept = _with_deployed(priced.request, quoted.plan, deployed, priced.catalog, say)
+    kept = _with_deployed(priced.request, quoted.plan, deployed, priced.catalog, notify)
     if kept != priced.request:
         priced = price_request(path, kept, priced.catalog, now, options)
         rank, quoted = _at(priced, quoted.plan.place)
-    refuse_unless_allowed(priced, quoted, options, say)
+    refuse_unless_allowed(priced, quoted, options, notify)
     return Picked(priced=priced, rank=rank, quoted=_with_fallbacks(path, priced, quoted, now, options))
 
 
@@ -200,7 +208,7 @@ def fresh_quote(
     *,
     selection: str | None,
     environment: Mapping[str, str],
-    say: Say,
+    notify: Notify,
     deployed: Deployed = nothing_deployed,
 ) -> Picked:
     """The picked candidate at prices that allow a deployment.
@@ -222,10 +230,12 @@ def fresh_quote(
     refuse_unless_allowed(priced, priced.quote_at_any_age(rank), options)
     request, place = priced.request, first.plan.place
     try:
-        say("reading current prices from AWS")
-        report = refresh_for(request, catalog=priced.catalog, environment=environment, now=now, say=say, place=place)
+        notify("reading current prices from AWS")
+        report = refresh_for(
+            request, catalog=priced.catalog, environment=environment, now=now, notify=notify, place=place
+        )
     except CredentialsError as problem:
-        say(f"prices are not refreshed: {problem.message}")
+        notify(f"prices are not refreshed: {problem.message}")
     else:
         # Instances that SageMaker bills by the hour have their own name there.
         by_hour = place.option is PurchaseOption.ON_DEMAND
@@ -235,10 +245,10 @@ def fresh_quote(
             raise UnpricedError(message, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = describe_network(request, Session(environment=environment, region=place.region))
-        kept = _with_deployed(request, first.plan, deployed, catalog, say)
+        kept = _with_deployed(request, first.plan, deployed, catalog, notify)
         priced = price_request(path, kept, catalog, now, options)
         if kept != request:
             first = _at(priced, place)[1]
     rank, quoted = pick(priced, first.digest)
-    refuse_unless_allowed(priced, quoted, options, say)
+    refuse_unless_allowed(priced, quoted, options, notify)
     return Picked(priced=priced, rank=rank, quoted=_with_fallbacks(path, priced, quoted, now, options))

@@ -14,6 +14,7 @@ from launcher.catalog.fetched_prices import Answer
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import AwsError
+from launcher.model.stages import Notify
 from launcher.workflow.quote.price_needs import BILL_ITEM, Question
 
 AT_ONCE = 8
@@ -94,11 +95,11 @@ def request_prices(sessions: Sessions, files: PublicFiles, now: datetime) -> Fet
     return ask
 
 
-def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> FetchPrices:
-    """Return a function that uses AWS's public files; `say` receives the progress of a large file."""
+def public(files: PublicFiles, now: datetime, notify: Notify) -> FetchPrices:
+    """Return a function that uses AWS's public files; `notify` receives the progress of a large file."""
 
     def ask(question: Question) -> Answer:
-        progress = _download_progress(question.text, say)
+        progress = _download_progress(question.text, notify)
         match question.kind:
             case "spot-page":
                 return files.spot(question.regions, now.date(), progress)
@@ -110,7 +111,7 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Fet
     return ask
 
 
-def _download_progress(label: str, say: Callable[[str], None]) -> Callable[[int, int | None], None]:
+def _download_progress(label: str, notify: Notify) -> Callable[[int, int | None], None]:
     reported = 0
 
     def progress(came: int, whole: int | None) -> None:
@@ -119,7 +120,7 @@ def _download_progress(label: str, say: Callable[[str], None]) -> Callable[[int,
         if part > reported:
             reported = part
             of = f" of {whole / MEGABYTE:,.0f}" if whole else ""
-            say(f"  {label}: {came / MEGABYTE:,.0f}{of} MB")
+            notify(f"  {label}: {came / MEGABYTE:,.0f}{of} MB")
 
     return progress
 

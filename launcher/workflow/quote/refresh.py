@@ -67,7 +67,7 @@ def refresh_file(
     *,
     environment: Mapping[str, str],
     now: datetime,
-    say: Notify,
+    notify: Notify,
     everywhere: bool = False,
     settings: tuple[str, ...] = (),
 ) -> RefreshReport:
@@ -91,26 +91,26 @@ def refresh_file(
         if only:
             request = replace(request, target=replace(request.target, region=tuple(dict.fromkeys(only))))
         questions = for_plan(request, catalog)
-        _report_fees(request, catalog, environment, now, say)
+        _report_fees(request, catalog, environment, now, notify)
     if not questions:
         raise ImpossibleError("there are no prices to request in these regions", hint="use other regions")
     try:
         every = (*questions, *bands_and_items(questions, catalog))
-        return refresh(every, catalog=catalog, environment=environment, now=now, say=say)
+        return refresh(every, catalog=catalog, environment=environment, now=now, notify=notify)
     except NoAccountError:
-        say("  no AWS credentials: reading AWS's public price files")
+        notify("  no AWS credentials: reading AWS's public price files")
     named = sorted({region for question in questions for region in question.regions})
     few = not only and not everywhere and len(named) > len(FIRST_REGIONS)
     chosen = [region for region in named if region in FIRST_REGIONS or not few] or named[: len(FIRST_REGIONS)]
     if few:
-        say(f"  price files of {', '.join(chosen)} only: use --region for others, or --all for every region")
+        notify(f"  price files of {', '.join(chosen)} only: use --region for others, or --all for every region")
     files = public_files(questions, catalog, chosen)
-    report = refresh_public(files, catalog=catalog, environment=environment, now=now, say=say)
+    report = refresh_public(files, catalog=catalog, environment=environment, now=now, notify=notify)
     return replace(report, public=True, unasked=unpublished_kinds(questions))
 
 
 def _report_fees(
-    request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
+    request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, notify: Notify
 ) -> None:
     for target in (target_of(kind) for kind in request.target.kind or ()):
         if not target.fee_service:
@@ -122,15 +122,15 @@ def _report_fees(
             try:
                 offer = fee_offer(folder, addresses(environment), target.fee_service, region, now)
             except AwsError as problem:
-                say(f"{label}: {problem.message}; {by_hand}")
+                notify(f"{label}: {problem.message}; {by_hand}")
                 break
             if offer is None:
-                say(f"{label}: the Price List's index has no service of that name; {by_hand}")
+                notify(f"{label}: the Price List's index has no service of that name; {by_hand}")
                 break
             service, fees = offer
-            say(f"{label}, by service {service} (not confirmed; none of it prices a plan; {by_hand}):")
+            notify(f"{label}, by service {service} (not confirmed; none of it prices a plan; {by_hand}):")
             for fee in fees:
-                say(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
+                notify(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
 
 
 def take(source: Path, expected: str | None, environment: Mapping[str, str], now: datetime) -> RefreshReport:
@@ -211,7 +211,7 @@ def refresh_for(
     catalog: Catalog,
     environment: Mapping[str, str],
     now: datetime,
-    say: Notify,
+    notify: Notify,
     place: Place | None = None,
 ) -> RefreshReport:
     """Fresh prices for a plan or one candidate; the caller loads the catalog, quotes and gates again.
@@ -221,11 +221,11 @@ def refresh_for(
         ImpossibleError: the plan names something that the catalog does not have, or the cache cannot be written.
     """
     questions = for_plan(request, catalog) if place is None else for_place(place, request)
-    return refresh(questions, catalog=catalog, environment=environment, now=now, say=say)
+    return refresh(questions, catalog=catalog, environment=environment, now=now, notify=notify)
 
 
 def refresh(
-    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, notify: Notify
 ) -> RefreshReport:
     """Query AWS, and store each answer in the environment's cache when it arrives.
 
@@ -241,13 +241,13 @@ def refresh(
     cache.keep((), now.date())
     sessions = Sessions(environment)
     with closing(sessions), closing(_files(environment, catalog)) as files:
-        reachable, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
-        run = _Run(cache=cache, fetch=request_prices(sessions, files, now), now=now, notify=say)
+        reachable, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, notify)
+        run = _Run(cache=cache, fetch=request_prices(sessions, files, now), now=now, notify=notify)
         return replace(run.report(reachable, catalog), skipped_regions=skipped)
 
 
 def refresh_public(
-    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Notify
+    questions: Sequence[Question], *, catalog: Catalog, environment: Mapping[str, str], now: datetime, notify: Notify
 ) -> RefreshReport:
     """Read AWS's public files and write each answer to the cache when it arrives; the arguments are those of `refresh`.
 
@@ -257,7 +257,7 @@ def refresh_public(
     cache = PriceCache(folder=cache_folder(environment))
     cache.keep((), now.date())
     with closing(_files(environment, catalog)) as files:
-        run = _Run(cache=cache, fetch=public(files, now, say), now=now, notify=say)
+        run = _Run(cache=cache, fetch=public(files, now, notify), now=now, notify=notify)
         return run.report(tuple(questions), catalog)
 
 
@@ -274,7 +274,7 @@ def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
 
 
 def _reachable(
-    questions: Sequence[Question], sessions: Sessions, say: Notify
+    questions: Sequence[Question], sessions: Sessions, notify: Notify
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The requests without the regions that the account may not use, and those regions."""
     asked_regions = {region for question in questions if question.kind in REGIONAL for region in question.regions}
@@ -285,7 +285,7 @@ def _reachable(
     except CredentialsError:
         raise
     except AwsError as problem:
-        say(f"  {problem.message}: requesting all regions")
+        notify(f"  {problem.message}: requesting all regions")
         return tuple(questions), ()
     reachable = [
         part

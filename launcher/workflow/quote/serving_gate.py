@@ -1,6 +1,5 @@
 """The gate of a serving plan besides cost: a deployable endpoint, no error, a verdict for instances."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from launcher.catalog.serving import load_serving
@@ -8,6 +7,7 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
+from launcher.model.stages import Notify
 from launcher.model.target import Runs
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import deployment_findings
@@ -57,7 +57,7 @@ def _other(priced: Priced, hint: str) -> str:
     return hint
 
 
-def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str], None]) -> None:
+def refuse_by_verdict(priced: Priced, options: PriceOptions, notify: Notify) -> None:
     """Refuse if the comparison recommends Bedrock, unless that is overridden.
 
     Raises:
@@ -65,11 +65,11 @@ def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str]
     """
     verdict = compare_serving(Path(priced.path), priced.request, priced.catalog, priced.now, options).verdict
     if verdict.choice is ServingChoice.MEASURE_FIRST:
-        say(f"the verdict: {verdict.text}")
+        notify(f"the verdict: {verdict.text}")
     if verdict.choice is not ServingChoice.BEDROCK:
         return
     if options.despite_verdict:
-        say(f"against the verdict ({DESPITE}): {verdict.text}")
+        notify(f"against the verdict ({DESPITE}): {verdict.text}")
         return
     why = "".join(f"\n  {reason}" for reason in verdict.reasons)
     flips = f"it changes with {verdict.flips[0]}; " if verdict.flips else ""

@@ -17,6 +17,7 @@ from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Unpriced
 from launcher.model.request import Credit
+from launcher.model.stages import Notify
 from launcher.model.units import number_of
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.stored_quote import StoredQuote
@@ -31,7 +32,7 @@ INSTANCE_USAGE = ("BoxUsage:", "Cluster:", "Host:")
 
 
 def verify(
-    quote: StoredQuote, environment: Mapping[str, str], wait: Callable[[float], None], say: Callable[[str], None]
+    quote: StoredQuote, environment: Mapping[str, str], wait: Callable[[float], None], notify: Notify
 ) -> Verification:
     """Compare a quote with AWS's calculator; usage types and operations are those of AWS's Price List.
 
@@ -44,7 +45,7 @@ def verify(
     reasons = {number: _reason(quoted_line, option) for number, quoted_line in enumerate(lines)}
     known = _Listed(sessions, region)
     usages: list[Usage] = []
-    say(f"requesting from the Price List: {number_of(list(reasons.values()).count(''), 'usage type')} of {region}")
+    notify(f"requesting from the Price List: {number_of(list(reasons.values()).count(''), 'usage type')} of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
             billed_as = known.billed_as(line)

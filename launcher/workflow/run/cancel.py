@@ -9,7 +9,7 @@ from typing import TypeVar
 from launcher import plan_file
 from launcher.model.errors import DeploymentFailedError, ImpossibleError, SlipwayError
 from launcher.model.job import JobFacts
-from launcher.model.stages import stage
+from launcher.model.stages import Notify, stage
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import read_submission
@@ -29,12 +29,12 @@ def cancel_run(
     name: str,
     folder: RunFolder,
     environment: Mapping[str, str],
-    say: Callable[[str], None],
+    notify: Notify,
     *,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunState:
-    """Cancel the job of a run, and return its state afterwards; if the job has already ended, report that to `say`.
+    """Cancel the job of a run, and return its state afterwards; if the job has already ended, report that to `notify`.
 
     Raises:
         ImpossibleError: this folder submitted no job.
@@ -60,13 +60,13 @@ def cancel_run(
         ended = before is not None and before.state.final
         if ended or not source.cancel(record.submitted):
             record.write(folder)
-            say(f"job {record.job} has ended already: nothing is cancelled")
+            notify(f"job {record.job} has ended already: nothing is cancelled")
 
         def facts_at_end() -> JobFacts | None:
             facts = source.facts(record.submitted)
             return None if facts is None or facts.state.final else facts
 
-        if (facts := wait_until_none(facts_at_end, str(record.job), say, sleep=sleep, clock=clock)) is not None:
+        if (facts := wait_until_none(facts_at_end, str(record.job), notify, sleep=sleep, clock=clock)) is not None:
             raise DeploymentFailedError(
                 f"job {record.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
                 hint=f"run slipway status {name} to check again",
@@ -77,7 +77,7 @@ def cancel_run(
 def wait_until_none(
     facts: Callable[[], Still | None],
     job: str,
-    say: Callable[[str], None],
+    notify: Notify,
     *,
     sleep: Callable[[float], None],
     clock: Callable[[], float],
@@ -88,7 +88,7 @@ def wait_until_none(
         while (still := facts()) is not None and (waited := clock() - begun) <= PATIENCE_S:
             if waited > SHORT_S and not notified:
                 notified = True
-                waiting.enter_context(stage(say, f"job {job} is cancelled, and may save until it ends"))
+                waiting.enter_context(stage(notify, f"job {job} is cancelled, and may save until it ends"))
             sleep(POLL_S)
     return still
 

@@ -242,14 +242,14 @@ class _LaunchSequence:
     deployed: Deployed
 
     def quote(self, how: PriceOptions, pick: str | None) -> Picked:
-        say, environment = self.person.say, self.options.environment
+        notify, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
-            return gated_quote(self.path, self.clock(), how, selection=pick, say=say, deployed=self.deployed)
+            return gated_quote(self.path, self.clock(), how, selection=pick, notify=notify, deployed=self.deployed)
         picked = fresh_quote(
-            self.path, self.clock(), how, selection=pick, environment=environment, say=say, deployed=self.deployed
+            self.path, self.clock(), how, selection=pick, environment=environment, notify=notify, deployed=self.deployed
         )
         place = picked.quoted.plan.place
-        refuse_empty_data(picked.priced.request, Session(environment=environment, region=place.region), say)
+        refuse_empty_data(picked.priced.request, Session(environment=environment, region=place.region), notify)
         return picked
 
     def options_for(self, picked: Picked) -> LaunchOptions:

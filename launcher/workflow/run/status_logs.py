@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.meter import Meter
+from launcher.model.stages import Notify
 from launcher.records.command_record import goes_on
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, read_submission
@@ -23,15 +24,15 @@ POLL_S = 1.0
 _BLOCK = 1 << 20
 
 
-def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> None:
     """Update a run's logs, if its job's cluster can be reached."""
     submission = read_submission(folder)
     if submission is None:
         return
     try:
-        run_state(name, folder, environment, say)
+        run_state(name, folder, environment, notify)
     except UnreachableError as problem:
-        say(f"{problem.message}; these are the last known logs")
+        notify(f"{problem.message}; these are the last known logs")
 
 
 def follow_logs(
@@ -40,7 +41,7 @@ def follow_logs(
     environment: Mapping[str, str],
     *,
     write: Callable[[bytes], None],
-    say: Callable[[str], None],
+    notify: Notify,
     sleep: Callable[[float], None] = time.sleep,
     on_meter: Callable[[Meter], None] = lambda _: None,
 ) -> None:
@@ -58,7 +59,7 @@ def follow_logs(
             raise ImpossibleError(f"{name} has no job on a cluster to follow", hint=f"slipway logs {name}")
         submission = _followed_here(folder, write, sleep, on_meter)
     if submission is None:
-        say(f"{name}: {run_state(name, folder, environment).status}")
+        notify(f"{name}: {run_state(name, folder, environment).status}")
         return
     with gone_if_removed(submission, environment), closing(connect_job(submission, environment)) as connection:
         recorded_submission = find_submission(folder, connection.source)
@@ -66,7 +67,7 @@ def follow_logs(
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         mirror = Mirror(source=connection.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
         removed = partial(removal_of, submission, environment)
-        watch = RemoteWatch(mirror=mirror, poll_s=connection.poll_s, notify=say, removed=removed)
+        watch = RemoteWatch(mirror=mirror, poll_s=connection.poll_s, notify=notify, removed=removed)
         log, offset, over = mirror.folder / connection.source.log_name(recorded_submission.submitted), 0, False
         meters = MeterReader(folder=folder, on_reading=on_meter, environment=environment_of(submission, environment))
         while not over:
@@ -77,7 +78,7 @@ def follow_logs(
             if not over:
                 sleep(min(POLL_S, connection.poll_s))
     split_log(folder, log.name)
-    say(f"{name}: {run_state(name, folder, environment).status}")
+    notify(f"{name}: {run_state(name, folder, environment).status}")
 
 
 def _followed_here(

@@ -155,7 +155,7 @@ def test_logs_followed_until_launch_ends(working_run):
             state(working_run, ended="done", status="succeeded")
 
     log_lines = []
-    follow_logs("tiny", working_run, {}, write=log_lines.append, say=messages.append, sleep=sleep)
+    follow_logs("tiny", working_run, {}, write=log_lines.append, notify=messages.append, sleep=sleep)
     assert b"".join(log_lines) == b"line 0\nline 1\nline 2\nagain\n"
     assert messages == ["tiny: succeeded"]
 

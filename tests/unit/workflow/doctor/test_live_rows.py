@@ -26,7 +26,7 @@ def with_live_rows(offering, tmp_path):
         path.write_text(text, encoding="utf-8")
         messages = []
         before = story(path, NOW, OPTIONS)
-        return before, live(before, OPTIONS, environment=offering.environment, say=messages.append), messages
+        return before, live(before, OPTIONS, environment=offering.environment, notify=messages.append), messages
 
     return ask
 

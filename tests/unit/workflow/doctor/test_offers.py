@@ -19,7 +19,7 @@ def find_offers(offering, tmp_path):
     def find(text=PLAN):
         path = tmp_path / "plan.yaml"
         path.write_text(text, encoding="utf-8")
-        return capacity(path, NOW, PriceOptions(any_age=True), environment=offering.environment, say=lambda _: None)
+        return capacity(path, NOW, PriceOptions(any_age=True), environment=offering.environment, notify=lambda _: None)
 
     return find
 

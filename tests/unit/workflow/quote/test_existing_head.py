@@ -97,7 +97,7 @@ def quote_plan(tmp_path):
     def make(kept, **parts):
         path, said = tmp_path / "plan.yaml", []
         path.write_text(yaml.safe_dump(PLAN | parts))
-        picked = gated_quote(path, NOW, PriceOptions(), selection=None, say=said.append, deployed=lambda _plan: kept)
+        picked = gated_quote(path, NOW, PriceOptions(), selection=None, notify=said.append, deployed=lambda _plan: kept)
         return picked.quoted.plan.request.network.nat, said
 
     return make

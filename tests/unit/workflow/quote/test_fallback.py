@@ -34,7 +34,7 @@ def plan_path(tmp_path):
 
 
 def gated(path):
-    return gated_quote(path, NOW, PriceOptions(), selection=None, say=lambda _: None).quoted
+    return gated_quote(path, NOW, PriceOptions(), selection=None, notify=lambda _: None).quoted
 
 
 def test_each_type_is_quoted_for_the_whole_job_in_the_same_place(plan_path):

@@ -51,7 +51,7 @@ def ask_fresh(p5_prices, tmp_path):
             environment["AWS_EC2_METADATA_DISABLED"] = "true"
         messages = []
         options = PriceOptions(cache=cache_folder(environment))
-        _, _, quote = fresh_quote(path, NOW, options, selection=None, environment=environment, say=messages.append)
+        _, _, quote = fresh_quote(path, NOW, options, selection=None, environment=environment, notify=messages.append)
         return quote, messages
 
     return ask
@@ -112,7 +112,7 @@ def is_requested_spot(text, aws, folder):
     path.write_text(text)
     environment = aws.environment(folder)
     options = PriceOptions(cache=cache_folder(environment))
-    return fresh_quote(path, NOW, options, selection=None, environment=environment, say=lambda _: None)[2]
+    return fresh_quote(path, NOW, options, selection=None, environment=environment, notify=lambda _: None)[2]
 
 
 def test_endpoint_price_is_refreshed_before_deployment(p5_prices, tmp_path):
@@ -139,7 +139,7 @@ def test_existing_cluster_keeps_head_node_type(p5_prices, tmp_path, there, head,
     path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))
     options, how = (
         PriceOptions(any_age=True),
-        {"selection": None, "say": messages.append, "deployed": lambda plan: Kept(there)},
+        {"selection": None, "notify": messages.append, "deployed": lambda plan: Kept(there)},
     )
     environment = p5_prices.environment(tmp_path)
     if fresh:

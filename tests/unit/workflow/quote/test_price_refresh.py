@@ -66,7 +66,7 @@ def refresh_prices(usual_prices, tmp_path):
         environment = usual_prices.environment(tmp_path)
         messages = []
         catalog = known_catalog(environment, NOW)
-        return refresh(questions, catalog=catalog, environment=environment, now=now, say=messages.append), messages
+        return refresh(questions, catalog=catalog, environment=environment, now=now, notify=messages.append), messages
 
     return refreshed
 
@@ -199,7 +199,7 @@ class TestFailures:
                 catalog=known_catalog(environment, NOW),
                 environment=environment,
                 now=NOW,
-                say=append_then_interrupt,
+                notify=append_then_interrupt,
             )
         assert messages[-1].startswith("  interrupted: received prices are stored")
         report, _ = refresh_prices(*ALL, now=NOW + timedelta(minutes=1))
@@ -292,7 +292,9 @@ class TestForPlans:
         return path
 
     def test_plan_file_requests_only_needed_prices(self, usual_prices, path, tmp_path, refreshed_catalog):
-        report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
+        report = refresh_file(
+            path, (), environment=usual_prices.environment(tmp_path), now=NOW, notify=lambda line: None
+        )
         assert (report.complete, report.asked, report.prices) == (True, 20, 6)
         assert set(usual_prices.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
         services = {
@@ -304,7 +306,9 @@ class TestForPlans:
     def test_plan_file_refresh_includes_bill_items_and_bands(self, usual_prices, path, tmp_path, refreshed_catalog):
         gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
         usual_prices.products.append({"serviceCode": "AmazonEC2", **gp3})
-        report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
+        report = refresh_file(
+            path, (), environment=usual_prices.environment(tmp_path), now=NOW, notify=lambda line: None
+        )
         assert (report.complete, report.prices) == (True, 7)
         price, band = (
             refreshed_catalog().bill_item("ebs.gp3-storage", "us-east-2"),
@@ -329,7 +333,7 @@ class TestForPlans:
             ("AWSDataTransfer", there),
         ):
             usual_prices.products.append({"serviceCode": service, **product})
-        refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
+        refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, notify=lambda line: None)
         known = refreshed_catalog()
         names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
         assert [str(known.bill_item(name, "us-east-2").usd) for name in names] == ["0.55", "0.012", "0.012"]
@@ -345,7 +349,9 @@ class TestForPlans:
             usage, price = f"{code}-AWS-Out-Bytes", ("0", "Inf", usd)
             product = item_product(usage, "", "GB", price, transferType="InterRegion Outbound", **between)
             usual_prices.products.append({"serviceCode": "AWSDataTransfer", **product})
-        report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
+        report = refresh_file(
+            path, (), environment=usual_prices.environment(tmp_path), now=NOW, notify=lambda line: None
+        )
         known = refreshed_catalog()
         ends = ("us-east-1", "eu-west-1")
         assert [str(known.transfer("us-east-2", end).usd) for end in ends] == ["0.01", "0.03"]
@@ -353,7 +359,7 @@ class TestForPlans:
 
     def test_region_option_replaces_plan_regions(self, usual_prices, path, tmp_path):
         environment = usual_prices.environment(tmp_path)
-        refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
+        refresh_file(path, ["us-west-2"], environment=environment, now=NOW, notify=lambda line: None)
         assert {
             request.region for request in usual_prices.requests if request.operation == "DescribeSpotPriceHistory"
         } == {"us-west-2"}
@@ -361,7 +367,7 @@ class TestForPlans:
     def test_unknown_region_refused_before_requests(self, usual_prices, path, tmp_path):
         with pytest.raises(UnreadableInputError, match="no region us-eest-1"):
             refresh_file(
-                path, ["us-eest-1"], environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None
+                path, ["us-eest-1"], environment=usual_prices.environment(tmp_path), now=NOW, notify=lambda line: None
             )
         assert usual_prices.requests == []
 
@@ -369,7 +375,7 @@ class TestForPlans:
         path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
         with pytest.raises(ImpossibleError, match="there are no prices to request"):
             refresh_file(
-                path, ["us-west-2"], environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None
+                path, ["us-west-2"], environment=usual_prices.environment(tmp_path), now=NOW, notify=lambda line: None
             )
 
     def test_launch_refresh_requests_plan_prices(self, usual_prices, path, tmp_path, refreshed_catalog):
@@ -378,14 +384,14 @@ class TestForPlans:
             catalog=refreshed_catalog(),
             environment=usual_prices.environment(tmp_path),
             now=NOW,
-            say=lambda line: None,
+            notify=lambda line: None,
         )
         assert (report.complete, report.asked) == (True, 3)
 
     def test_refresh_without_file_requests_all_prices(self, usual_prices, tmp_path):
         messages = []
         environment = usual_prices.environment(tmp_path)
-        report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=messages.append)
+        report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, notify=messages.append)
         assert report.asked == report.answered > 200
         assert {request.region for request in usual_prices.requests if request.operation.startswith("Describe")} <= {
             "us-east-1",
@@ -397,7 +403,7 @@ class TestCache:
     def test_missing_credentials_reported_before_requests(self, usual_prices, tmp_path):
         environment = {"XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="no AWS credentials") as caught:
-            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
+            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, notify=print)
         assert caught.value.exit_code == 1
         assert caught.value.hint
 
@@ -405,7 +411,7 @@ class TestCache:
         (tmp_path / "slipway").write_text("in the way")
         environment = usual_prices.environment(tmp_path)
         with pytest.raises(ImpossibleError, match="cannot write the price cache"):
-            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
+            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, notify=print)
         assert usual_prices.requests == []
 
     def test_every_cache_file_can_be_read_back(self, usual_prices, refresh_prices, tmp_path):

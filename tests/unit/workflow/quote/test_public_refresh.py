@@ -162,7 +162,7 @@ def refresh_region(site, tmp_path):
         messages = []
         environment = site.environment(tmp_path)
         report = refresh_file(
-            None, regions or (REGION,), environment=environment, now=now, say=messages.append, **options
+            None, regions or (REGION,), environment=environment, now=now, notify=messages.append, **options
         )
         return report, messages
 
@@ -343,7 +343,7 @@ def test_missing_price_file_is_reported_with_address(site, refresh_region):
 
 def test_refresh_without_region_reads_first_price_files_with_note(site, tmp_path):
     messages = []
-    report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=messages.append)
+    report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, notify=messages.append)
     assert any("price files of us-east-1, us-east-2, us-west-2 only" in line for line in messages)
     regions = {path.split("/")[6] for path, _, _ in site.requests if path.startswith("/offers")}
     assert regions == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
@@ -355,14 +355,14 @@ def test_region_setting_selects_price_files(site, tmp_path):
     plan.write_text("slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n")
     settings = (f"target.region={REGION}", f"target.instance_type={P5}")
     environment = site.environment(tmp_path)
-    refresh_file(plan, (), environment=environment, now=NOW, say=lambda _: None, settings=settings)
+    refresh_file(plan, (), environment=environment, now=NOW, notify=lambda _: None, settings=settings)
     assert {path.split("/")[6] for path, _, _ in site.requests if path.startswith("/offers")} <= {REGION, "index.json"}
 
 
 def test_incomplete_keys_are_error_instead_of_public_refresh(site, tmp_path):
     environment = {**site.environment(tmp_path), "AWS_ACCESS_KEY_ID": "AKID"}
     with pytest.raises(CredentialsError):
-        refresh_file(None, (REGION,), environment=environment, now=NOW, say=lambda _: None)
+        refresh_file(None, (REGION,), environment=environment, now=NOW, notify=lambda _: None)
     assert site.requests == []
 
 
@@ -396,7 +396,7 @@ def told_fees(site, tmp_path, codes):
         site.files[INDEX] = json.dumps({"formatVersion": "v1.0", "offers": offers}).encode()
     messages = []
     environment = site.environment(tmp_path)
-    refresh_file(tmp_path / "plan.json", (), environment=environment, now=NOW, say=messages.append)
+    refresh_file(tmp_path / "plan.json", (), environment=environment, now=NOW, notify=messages.append)
     return [message for message in messages if "PCS" in message or "    " in message[:4]]
 
 

@@ -68,7 +68,7 @@ def test_status_and_logs_of_removed_cluster_come_from_run_folder(account_without
     refresh_logs("x", left_run, account_without_node.environment, messages.append)
     assert messages.count(NO_STACK) == 2
     with pytest.raises(SchedulerEndedError, match="cluster x is gone"):
-        follow_logs("x", left_run, account_without_node.environment, write=print, say=messages.append)
+        follow_logs("x", left_run, account_without_node.environment, write=print, notify=messages.append)
 
 
 @pytest.mark.parametrize("status", ["running"], indirect=True)
