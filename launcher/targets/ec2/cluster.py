@@ -22,7 +22,7 @@ from launcher.submit.shell import Shell
 from launcher.targets.ec2 import readback
 from launcher.targets.ec2.files import ENVIRONMENT_FILE, INSTANCE_FILE, log_group
 from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances
-from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Outputs, Reached
+from launcher.workflow.cluster.deployed import DeployedCluster, JobConnection, JobRequest, Outputs
 from launcher.workflow.cluster.instance_jobs import FILES, channel_at, group_of, reach_instances
 from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
@@ -128,7 +128,9 @@ class InstancesCluster(DeployedCluster):
         request.notify(f"started: {plan.place.nodes} x {types} for job {name}")
         return done
 
-    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+    def reach(
+        self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]
+    ) -> JobConnection:
         """The connection to a job, by the APIs of EC2 Auto Scaling and S3."""
         return reach_instances(submission, environment)
 

@@ -21,7 +21,7 @@ from launcher.records.submission import API, HeadNode, Submission
 from launcher.rendering.blanks import with_names
 from launcher.submit.shell import Shell
 from launcher.targets.sagemaker_training.files import ENTRY_FILE, ENVIRONMENT_FILE, REQUEST_FILE
-from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Outputs, Reached
+from launcher.workflow.cluster.deployed import DeployedCluster, JobConnection, JobRequest, Outputs
 from launcher.workflow.cluster.readback.training import stack_readers
 from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
 from launcher.workflow.cluster.training_jobs import reach_training_job
@@ -138,7 +138,9 @@ class SageMakerTrainingCluster(DeployedCluster):
         request.notify(f"created: training job {name}")
         return done
 
-    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+    def reach(
+        self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]
+    ) -> JobConnection:
         """The connection to a training job, by SageMaker's API."""
         return reach_training_job(submission, environment, shell)
 

@@ -35,7 +35,7 @@ Outputs = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class JobConnection:
     """The connection to a running job: `poll_s` are the seconds between two polls, `close` closes it."""
 
     source: JobSource
@@ -134,7 +134,9 @@ class DeployedCluster(DeployedStacks):
         """Ship a job and submit it; report it only after it is accepted."""
         raise NotImplementedError
 
-    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+    def reach(
+        self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]
+    ) -> JobConnection:
         """The connection to a running job; `environment` is that of the job's AWS account or sandbox."""
         raise NotImplementedError
 

@@ -31,7 +31,7 @@ from launcher.submit.nodes import EXEC_S, open_tunnel, run_attended, running_on
 from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
-from launcher.workflow.cluster.deployed import Reached
+from launcher.workflow.cluster.deployed import JobConnection
 from launcher.workflow.cluster.guard_stop import REPORT_BYTES
 from launcher.workflow.cluster.reach import sandbox_of
 
@@ -62,7 +62,7 @@ def channel_at(session: Session, store_uri: str, job: str) -> Objects:
     return Objects.at(session, f"{store_uri}/{STAGED_FOLDER}/{job}")
 
 
-def reach_instances(submission: Submission, environment: Mapping[str, str]) -> Reached:
+def reach_instances(submission: Submission, environment: Mapping[str, str]) -> JobConnection:
     """The API that runs a job's instances, and the places in the store where they save their files."""
     session = Session(environment=environment, region=str(submission.head_node.region))
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
@@ -81,7 +81,7 @@ def reach_instances(submission: Submission, environment: Mapping[str, str]) -> R
         environment=environment,
         sessions=sessions,
     )
-    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=nothing_open)
+    return JobConnection(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=nothing_open)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from launcher.aws.session import Session
 from launcher.records.submission import Submission
 from launcher.submit.shell import Shell
 from launcher.targets.clusters import cluster_at
-from launcher.workflow.cluster.deployed import Reached
+from launcher.workflow.cluster.deployed import JobConnection
 from launcher.workflow.cluster.reach import connect, environment_of
 
 
-def connect_job(submission: Submission, environment: Mapping[str, str]) -> Reached:
+def connect_job(submission: Submission, environment: Mapping[str, str]) -> JobConnection:
     """The connection to the scheduler or API that runs a submission's job.
 
     Raises:

@@ -37,9 +37,9 @@ from launcher.submit.kubernetes.shell_pods import ShellPods
 from launcher.submit.shell import Shell
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import pod_nodes
-from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.capacity_start import CapacityStart
 from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances
-from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
+from launcher.workflow.cluster.deployed import DeployedCluster, JobConnection, JobRequest
 from launcher.workflow.cluster.reach import jobs_at
 from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_work, submission_of
 
@@ -91,7 +91,9 @@ class PodCluster(DeployedCluster):
         request.notify(f"submitted: {head_node.kind} {place} on {head_node.text()}")
         return done
 
-    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+    def reach(
+        self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]
+    ) -> JobConnection:
         """The connection to a job on Kubernetes; `environment` is that of the job's AWS account or sandbox."""
         head_node = submission.head_node
         # A launch with --fresh keeps its journal where pods may delete it: next to the plan's first checkpoints.
@@ -100,7 +102,7 @@ class PodCluster(DeployedCluster):
             head_node, environment, place=submission.folder, checkpoints=first, key=submission.key
         )
         poll_s = POLL_HERE_S if head_node.via == SANDBOX else POLL_S
-        return Reached(source=jobs, poll_s=poll_s, close=connection.close)
+        return JobConnection(source=jobs, poll_s=poll_s, close=connection.close)
 
     def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
         """Its nodes of the plan's instance type, with their instances."""
@@ -156,7 +158,7 @@ class PodCluster(DeployedCluster):
         cluster = str(request.cluster.head_node.host)
         session = Session(environment=request.environment, region=str(request.cluster.head_node.region))
         waits = request.cluster.head_node.via != SANDBOX
-        Beginning(
+        CapacityStart(
             plan=request.quoted.plan,
             deployed=self,
             session=session,

@@ -31,7 +31,7 @@ from launcher.submit.nodes import FreeSlurmNodes
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
 from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances, with_instances
-from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
+from launcher.workflow.cluster.deployed import DeployedCluster, JobConnection, JobRequest
 from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work, submission_of
 
 REASON = "changed by a user of Slipway"
@@ -89,10 +89,12 @@ class SlurmCluster(DeployedCluster):
         request.notify(f"submitted: job {done.job} on {request.cluster.head_node.text()}, partition {partition}")
         return done
 
-    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+    def reach(
+        self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]
+    ) -> JobConnection:
         """The connection to Slurm through a head node."""
         remote_shell = shell()
-        return Reached(source=Slurm(shell=remote_shell), poll_s=remote_shell.poll_s, close=remote_shell.close)
+        return JobConnection(source=Slurm(shell=remote_shell), poll_s=remote_shell.poll_s, close=remote_shell.close)
 
     def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
         """The nodes that Slurm knows, with their instances."""

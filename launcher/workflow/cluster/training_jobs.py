@@ -20,7 +20,7 @@ from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.journal import Pieces
 from launcher.submit.shell import Shell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
-from launcher.workflow.cluster.deployed import Reached
+from launcher.workflow.cluster.deployed import JobConnection
 
 LOG = "log.txt"
 POLL_S, POLL_HERE_S = 15.0, 0.5
@@ -52,7 +52,9 @@ _LIMITS = {
 _EXIT_CODE = re.compile(r"exit code:? (\d+)", re.IGNORECASE)
 
 
-def reach_training_job(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
+def reach_training_job(
+    submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]
+) -> JobConnection:
     """The API that runs a job, and the place in the store where its nodes save their files."""
     session = Session(environment=environment, region=str(submission.head_node.region))
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
@@ -62,7 +64,7 @@ def reach_training_job(submission: Submission, environment: Mapping[str, str], _
         job_files=Objects.at(session, journal_uri(first, submission.key)),
         settle_s=0.0 if emulated else SETTLE_S,
     )
-    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=nothing_open)
+    return JobConnection(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=nothing_open)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from launcher.rendering.batch import PENDING
 from launcher.rendering.blanks import with_archive, with_names
 from launcher.rendering.names import deployed_names
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.capacity_start import CapacityStart
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.chart import chart_and_layer
 from launcher.workflow.deploy.difference import all_new, difference_lines, shown_only
@@ -79,7 +79,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             stack.enter_context(cost_notice)
         deployed_stacks = deployment.bring_up(approval)
         if quoted.plan.place.option in PREPAID:
-            Beginning(
+            CapacityStart(
                 plan=quoted.plan,
                 deployed=cluster_of(quoted.plan),
                 session=deployment.session,

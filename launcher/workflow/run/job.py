@@ -22,7 +22,7 @@ from launcher.rendering.names import checkpoint_uri
 from launcher.submit.shell import Shell
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
-from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.capacity_start import CapacityStart
 from launcher.workflow.cluster.deployed import ClusterHandle, DeployedCluster, JobRequest
 from launcher.workflow.cluster.guard_stop import read_guard_stop
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
@@ -163,12 +163,12 @@ class Job:
         shell = partial(self._shell, submission.head_node, submission.key, store)
         with ExitStack() as stack:
             connection = stack.enter_context(closing(self.target.reach(submission, self.aws, shell)))
-            beginning = self._beginning(submission)
+            capacity_start = self._capacity_start(submission)
             watch = RemoteWatch(
                 mirror=Mirror(source=connection.source, job=submission.submitted, folder=source_folder),
                 poll_s=options.poll_s if options.poll_s is not None else connection.poll_s,
                 notify=options.notify,
-                waits_s=waits_s(self.plan) + beginning.left_s,
+                waits_s=waits_s(self.plan) + capacity_start.left_s,
                 give_up=options.give_up or self._keep_waiting,
                 removed=partial(removal_of, submission, options.environment),
                 record_lost=partial(record_lost, self.folder, submission, self.aws),
@@ -190,7 +190,7 @@ class Job:
             meters = MeterReader(folder=self.folder, on_reading=options.meter, environment=self.aws)
 
             def tick() -> None:
-                beginning.check()
+                capacity_start.check()
                 disruption.check(follower)
                 stop.check(follower)
                 meters.check()
@@ -220,10 +220,10 @@ class Job:
         stop = read_guard_stop(submission, self.aws, began)
         return record_stop(self.folder, stop.reason, began, **stop.end), stop.jobs_wait
 
-    def _beginning(self, submission: Submission) -> Beginning:
+    def _capacity_start(self, submission: Submission) -> CapacityStart:
         """The start of purchased capacity, which starts the nodes."""
         notify = self.options.notify
-        beginning = Beginning(
+        capacity_start = CapacityStart(
             plan=self.plan,
             deployed=self.target,
             session=Session(environment=self.aws, region=self.plan.place.region),
@@ -232,10 +232,10 @@ class Job:
             # The sandbox emulates the window of a training plan for training jobs alone.
             waits=not self.account.simulated or target_of(self.plan.place.target).in_service_network,
         )
-        if wait_s := beginning.left_s:
+        if wait_s := capacity_start.left_s:
             notify(f"the nodes come in {duration_text(wait_s)}, when the reservation starts: following until then")
-        beginning.done = not wait_s
-        return beginning
+        capacity_start.done = not wait_s
+        return capacity_start
 
     def _follower(self, disruption: Undisturbed, log_file: Path) -> Follower:
         listeners = Listeners(

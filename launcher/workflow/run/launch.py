@@ -39,7 +39,7 @@ from launcher.workflow.run.growing_lines import last_output
 from launcher.workflow.run.job import Job
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import quoted_figures
-from launcher.workflow.run.relaunch import refuse_fresh, reminding
+from launcher.workflow.run.relaunch import refuse_fresh, with_earlier_runs_warning
 from launcher.workflow.run.submission import fresh_key
 from launcher.workflow.run.submission_watch import ClusterRemovedError, JobCancelledError
 from launcher.workflow.run.unproven import refuse_unproven_run
@@ -164,7 +164,7 @@ def _run_steps(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions
     base = Path(priced.path).resolve().parent
     bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
-    account = reminding(
+    account = with_earlier_runs_warning(
         account_for(priced, quoted, options, stack),
         quoted.plan,
         datetime.now(UTC),

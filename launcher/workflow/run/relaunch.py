@@ -100,7 +100,7 @@ def _read_owner(first: Objects) -> str | None:
     return first.read(_OWNER).decode(errors="replace") if first.find(_OWNER) is not None else None
 
 
-def reminding(
+def with_earlier_runs_warning(
     account: Account,
     plan: Plan,
     now: datetime,

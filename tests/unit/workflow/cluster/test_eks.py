@@ -12,7 +12,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.targets.eks.cluster import EksCluster
-from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.capacity_start import CapacityStart
 from launcher.workflow.cluster.reach import refuse_unless_answered
 from tests.emulators import aws_account
 from tests.plans import request_of
@@ -106,7 +106,7 @@ def test_capacity_block_nodes_start_once_at_block_start(one_account):
     target = {**TARGET, "az_id": "use2-az1"}
     session = Session(environment=one_account.environment, region="us-east-2")
     moment, messages = [starts_at - timedelta(hours=3)], []
-    beginning = Beginning(
+    capacity_start = CapacityStart(
         plan=plan(purchase={"option": "capacity-block", "reservation": reservation}, target=target),
         deployed=EksCluster(),
         session=session,
@@ -118,12 +118,12 @@ def test_capacity_block_nodes_start_once_at_block_start(one_account):
     def desired_size():
         return describe_group(session, "slipway-small", "workers").desired
 
-    beginning.check()
-    assert (beginning.left_s, desired_size(), messages) == (3 * 3600, 0, [])
+    capacity_start.check()
+    assert (capacity_start.left_s, desired_size(), messages) == (3 * 3600, 0, [])
     moment[0] = starts_at
-    beginning.check()
-    beginning.check()
-    assert (beginning.left_s, desired_size(), len(messages)) == (0, 2, 1)
+    capacity_start.check()
+    capacity_start.check()
+    assert (capacity_start.left_s, desired_size(), len(messages)) == (0, 2, 1)
 
 
 def made_cluster(state):

@@ -12,7 +12,13 @@ from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.run.earlier_step import refuse_from_step
-from launcher.workflow.run.relaunch import earlier_run_lines, from_step_text, prefix_suffix, refuse_fresh, reminding
+from launcher.workflow.run.relaunch import (
+    earlier_run_lines,
+    from_step_text,
+    prefix_suffix,
+    refuse_fresh,
+    with_earlier_runs_warning,
+)
 from tests.plans import NOW
 
 PLACE = "s3://team-store/runs/llm"
@@ -106,4 +112,4 @@ def test_from_step_without_checkpoint_refused_before_question(account_with_store
 def test_from_step_in_new_sandbox_refused(catalog):
     account = Account.emulated(None, SimpleNamespace(record=None), ())
     with pytest.raises(ImpossibleError, match="begins without checkpoints"):
-        reminding(account, plan_of(catalog), NOW, None, fresh=False, second=None, from_step=3)
+        with_earlier_runs_warning(account, plan_of(catalog), NOW, None, fresh=False, second=None, from_step=3)

@@ -19,7 +19,7 @@ def _now() -> datetime:
 
 
 @dataclass(slots=True, kw_only=True)
-class Beginning:
+class CapacityStart:
     """Starts the stopped nodes of a plan's own cluster: immediately, or when the reservation begins.
 
     `waits` is False if nothing is waited for: in a sandbox every block of a cluster has begun.
