@@ -41,7 +41,7 @@ class Eks(PodTarget, Ec2Target):
     quotas = ("eks/clusters",)
     node_quotas = ("eks/group-nodes",)
     roles = (
-        RoleUse(key="nodes", service=EC2, needs=("node-of-eks", "images", "entered"), entered=True),
+        RoleUse(key="nodes", service=EC2, needs=("nodes-of-eks", "images", "session-manager"), entered=True),
         CONTROL_PLANE,
         PODS,
     )

@@ -53,7 +53,7 @@ class HyperPodEks(PodTarget, HyperPodTarget):
     person = ("hyperpod-jobs", "nodes")
     roles = (
         RoleUse(
-            key="nodes", service=SAGEMAKER, needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"), entered=True
+            key="nodes", service=SAGEMAKER, needs=("nodes-of-hyperpod", "pods-of-hyperpod", "images"), entered=True
         ),
         CONTROL_PLANE,
         PODS,

@@ -39,7 +39,7 @@ class HyperPodSlurm(HyperPodTarget):
     person = ("hyperpod-jobs", "nodes")
     roles = (
         RoleUse(
-            key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-hyperpod"), entered=True, pulls=True
+            key="nodes", service=SAGEMAKER, needs=("jobs", "values", "nodes-of-hyperpod"), entered=True, pulls=True
         ),
     )
 

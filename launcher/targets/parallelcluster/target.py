@@ -48,15 +48,15 @@ class ParallelCluster(Ec2Target):
     volume_key = VolumeKey.DEFAULT
     roles = (
         RoleUse(
-            key="nodes", service=EC2, needs=("jobs", "values", "machine-of-parallelcluster", "compute"), pulls=True
+            key="nodes", service=EC2, needs=("jobs", "values", "nodes-of-parallelcluster", "compute"), pulls=True
         ),
         RoleUse(
             key="head_node",
             service=EC2,
-            needs=("jobs", "values", "machine-of-parallelcluster", "head", "entered"),
+            needs=("jobs", "values", "nodes-of-parallelcluster", "head", "session-manager"),
             entered=True,
         ),
-        RoleUse(key="login_nodes", service=EC2, needs=("machine-of-parallelcluster", "login", "entered"), entered=True),
+        RoleUse(key="login_nodes", service=EC2, needs=("nodes-of-parallelcluster", "login", "session-manager"), entered=True),
     )
     policies = ("network", "parallelcluster")
     # ParallelCluster 3.16.1 installs Slurm 25.11.8 (its release notes).

@@ -46,7 +46,7 @@ class SageMakerTraining(SageMakerTarget):
         RoleUse(
             key="nodes",
             service=SAGEMAKER,
-            needs=("jobs", "values", "machine-of-training-job", "images"),
+            needs=("jobs", "values", "training-job", "images"),
             joins_vpc=True,
         ),
     )
