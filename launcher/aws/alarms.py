@@ -1,7 +1,6 @@
 """Alarms and dashboards as CloudWatch describes them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.agent import safe_json
@@ -9,32 +8,15 @@ from launcher.aws.calls import items
 from launcher.aws.session import Session, translate_errors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmState:
-    """One alarm on a metric: its threshold, its treatment of missing data, and the ARNs that it notifies."""
-
-    name: str
-    metric: str
-    dimensions: Mapping[str, str]
-    threshold: float
-    missing: str
-    actions: frozenset[str]
-
-
-def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
-    """The alarms of the given names; missing alarms are left out."""
+def metric_alarms(session: Session, names: Iterable[str]) -> list[Mapping[str, Any]]:
+    """The alarms of the given names, as CloudWatch describes them; missing alarms are left out."""
     call = session.client("cloudwatch").describe_alarms
-    return tuple(
-        AlarmState(
-            name=str(alarm["AlarmName"]),
-            metric=str(alarm["MetricName"]),
-            dimensions={str(pair["Name"]): str(pair["Value"]) for pair in alarm.get("Dimensions", [])},
-            threshold=float(alarm["Threshold"]),
-            missing=str(alarm.get("TreatMissingData", "missing")),
-            actions=frozenset(map(str, alarm.get("AlarmActions", []))),
-        )
-        for alarm in items(call, "describe the alarms", "MetricAlarms", AlarmNames=list(names))
-    )
+    return list(items(call, "describe the alarms", "MetricAlarms", AlarmNames=list(names)))
+
+
+def dimension(alarm: Mapping[str, Any], name: str) -> str | None:
+    """The value of a dimension of an alarm."""
+    return next((str(pair["Value"]) for pair in alarm.get("Dimensions", ()) if pair["Name"] == name), None)
 
 
 def dashboard(session: Session, name: str) -> dict[str, Any]:

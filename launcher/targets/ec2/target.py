@@ -52,7 +52,11 @@ class Ec2Instances(Ec2Target):
     person = ("ec2-jobs", "nodes")
     roles = (
         RoleUse(
-            key="nodes", service=EC2, needs=("jobs", "values", "nodes-of-ec2", "session-manager"), entered=True, pulls=True
+            key="nodes",
+            service=EC2,
+            needs=("jobs", "values", "nodes-of-ec2", "session-manager"),
+            entered=True,
+            pulls=True,
         ),
     )
     scheduler = INSTANCES

@@ -47,16 +47,16 @@ class ParallelCluster(Ec2Target):
     needs_internet = "its nodes install packages at boot, and Route 53 registers their names"
     volume_key = VolumeKey.DEFAULT
     roles = (
-        RoleUse(
-            key="nodes", service=EC2, needs=("jobs", "values", "nodes-of-parallelcluster", "compute"), pulls=True
-        ),
+        RoleUse(key="nodes", service=EC2, needs=("jobs", "values", "nodes-of-parallelcluster", "compute"), pulls=True),
         RoleUse(
             key="head_node",
             service=EC2,
             needs=("jobs", "values", "nodes-of-parallelcluster", "head", "session-manager"),
             entered=True,
         ),
-        RoleUse(key="login_nodes", service=EC2, needs=("nodes-of-parallelcluster", "login", "session-manager"), entered=True),
+        RoleUse(
+            key="login_nodes", service=EC2, needs=("nodes-of-parallelcluster", "login", "session-manager"), entered=True
+        ),
     )
     policies = ("network", "parallelcluster")
     # ParallelCluster 3.16.1 installs Slurm 25.11.8 (its release notes).

@@ -67,7 +67,11 @@ class Pcs(Ec2Target):
     registry_types = (CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE)
     roles = (
         RoleUse(
-            key="nodes", service=EC2, needs=("jobs", "values", "nodes-of-pcs", "session-manager"), entered=True, pulls=True
+            key="nodes",
+            service=EC2,
+            needs=("jobs", "values", "nodes-of-pcs", "session-manager"),
+            entered=True,
+            pulls=True,
         ),
     )
 

@@ -161,8 +161,8 @@ def request_bucket(reading: Reading) -> None:
 def metric_alarms(reading: Reading) -> None:
     """The endpoint's own alarms and those of every target, all for this endpoint; the wake-up alarm starts a policy."""
     checks, planned = reading.checks, _endpoint(reading)
-    states = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
-    endpoint_states = [alarm for alarm in states if alarm.metric not in GUARD_METRICS]
+    described = alarms.metric_alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
+    endpoint_states = [alarm for alarm in described if alarm["MetricName"] not in GUARD_METRICS]
     expected_alarms = endpoint_alarms(
         planned.mode,
         scales_to_zero=planned.scales_to_zero,
@@ -170,24 +170,22 @@ def metric_alarms(reading: Reading) -> None:
     )
     checks.equal("alarms of the endpoint", len(expected_alarms), len(endpoint_states))
     names = {
-        alarm.dimensions.get("InferenceComponentName") or alarm.dimensions.get("EndpointName")
+        alarms.dimension(alarm, "InferenceComponentName") or alarms.dimension(alarm, "EndpointName")
         for alarm in endpoint_states
     }
     checks.equal("endpoint's alarms watch", {planned.name}, names)
-    policies = {
-        alarm.actions for alarm in endpoint_states if any(":scalingPolicy:" in action for action in alarm.actions)
-    }
+    actions = {frozenset(alarm.get("AlarmActions", ())) for alarm in endpoint_states}
+    policies = {called for called in actions if any(":scalingPolicy:" in action for action in called)}
     if planned.scales_to_zero:
-        described = describe_scaling(reading.session, _scalable_resource(planned))
-        known = {policy["PolicyARN"] for policy in described["ScalingPolicies"]}
+        scaled = describe_scaling(reading.session, _scalable_resource(planned))
+        known = {policy["PolicyARN"] for policy in scaled["ScalingPolicies"]}
         checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
-    notified = {alarm.actions for alarm in endpoint_states} - policies
-    checks.equal("endpoint's alarms notify", {guards.notified_topics(reading)}, notified)
+    checks.equal("endpoint's alarms notify", {guards.notified_topics(reading)}, actions - policies)
     limit = reading.limit_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
-    checks.equal("alarms on", expected, {alarm.metric for alarm in states} & set(GUARD_METRICS))
+    checks.equal("alarms on", expected, {alarm["MetricName"] for alarm in described} & set(GUARD_METRICS))
 
 
 def overview(reading: Reading) -> None:

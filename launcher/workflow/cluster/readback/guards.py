@@ -125,17 +125,19 @@ def event_rules(reading: Reading) -> None:
 def metric_alarms(reading: Reading) -> None:
     """Check the alarms on missing metrics and failed calls, and with a budget and a rate on the estimated spend."""
     checks, plan = reading.checks, reading.plan
-    by_metric = {alarm.metric: alarm for alarm in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
+    described = alarms.metric_alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
+    by_metric = {alarm["MetricName"]: alarm for alarm in described}
     limit = reading.limit_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
     checks.equal("alarms on", expected, set(by_metric))
-    checks.equal("alarms tell", {notified_topics(reading)}, {alarm.actions for alarm in by_metric.values()})
-    watched = {alarm.dimensions["Cluster"] for alarm in by_metric.values() if alarm.metric != FAILED_CALLS}
+    notified = {frozenset(alarm.get("AlarmActions", ())) for alarm in by_metric.values()}
+    checks.equal("alarms notify", {notified_topics(reading)}, notified)
+    watched = {alarms.dimension(alarm, "Cluster") for metric, alarm in by_metric.items() if metric != FAILED_CALLS}
     checks.equal("alarms watch", {plan.cluster_name}, watched)
     if "EstimatedSpend" in by_metric and limit is not None:
-        checks.equal("alarm on spend at $", float(limit), by_metric["EstimatedSpend"].threshold)
+        checks.equal("alarm on spend at $", float(limit), by_metric["EstimatedSpend"]["Threshold"])
 
 
 def overview(reading: Reading) -> None:
