@@ -24,16 +24,6 @@ class NodeGroupState:
     template: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateState:
-    """A version of a launch template: the type, the kinds of its interfaces, and its capacity reservation."""
-
-    instance_type: str
-    interfaces: tuple[str, ...]
-    reservation_id: str | None
-    placement_group: str | None
-
-
 def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:
     """The state of a node group."""
     with translate_errors(f"describe node group {name} of {cluster}"):
@@ -55,21 +45,13 @@ def _template(template: Mapping[str, Any]) -> tuple[str, str] | None:
     return (str(template["id"]), str(template["version"])) if template.get("id") else None
 
 
-def describe_template(session: Session, template: tuple[str, str]) -> TemplateState:
-    """A version of a launch template."""
+def describe_template(session: Session, template: tuple[str, str]) -> Mapping[str, Any]:
+    """The data of a version of a launch template, as EC2 describes them."""
     id_, version = template
     with translate_errors(f"describe launch template {id_}"):
         answer = session.client("ec2").describe_launch_template_versions(LaunchTemplateId=id_, Versions=[version])
-    data = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
-    reserved = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-    return TemplateState(
-        instance_type=str(data.get("InstanceType", "")),
-        interfaces=tuple(
-            str(interface.get("InterfaceType", "interface")) for interface in data.get("NetworkInterfaces", ())
-        ),
-        reservation_id=reserved.get("CapacityReservationId"),
-        placement_group=data.get("Placement", {}).get("GroupName"),
-    )
+    data: Mapping[str, Any] = answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    return data
 
 
 def start(session: Session, cluster: str, name: str) -> bool:

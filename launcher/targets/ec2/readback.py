@@ -1,13 +1,13 @@
 """Compares the instances of a job with the plan: their launch template, their group, and its lifecycle hook."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.aws import auto_scaling, node_groups
+from launcher.aws import auto_scaling
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT, HOOK, hook_s, interfaces
 from launcher.model.enums import PurchaseOption
+from launcher.workflow.cluster.readback import training
 from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 GROUP_TYPE = "AWS::AutoScaling::AutoScalingGroup"
@@ -34,16 +34,12 @@ def group(reading: Reading) -> None:
 
 def template(reading: Reading) -> None:
     """The launch template: its type, its network interfaces, its capacity reservation."""
-    checks, plan = reading.checks, reading.plan
-    state = auto_scaling.describe(reading.session, reading.main.outputs[GROUP_OUTPUT])
+    plan, state = reading.plan, auto_scaling.describe(reading.session, reading.main.outputs[GROUP_OUTPUT])
     if state is None:
         return
-    launched = node_groups.describe_template(reading.session, state.template)
-    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
+    facts = load().instance_types[plan.place.instance_type]
     planned = interfaces(facts, plan.place.nodes, plan.request.target.efa_layout)
-    checks.equal("instances", plan.place.instance_type, launched.instance_type)
-    checks.equal("network interfaces", Counter(one.kind for one in planned), Counter(launched.interfaces))
-    checks.equal("reservation", reserved.id if reserved is not None else None, launched.reservation_id)
+    training.launch_template(reading, state.template, (interface.kind for interface in planned))
 
 
 def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:

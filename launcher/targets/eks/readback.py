@@ -1,6 +1,5 @@
 """Compares an EKS cluster and its node groups with the plan."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from launcher.model import eks
 from launcher.model.hyperpod import WORKERS
 from launcher.model.kubernetes import team_queue
 from launcher.targets.hyperpod_eks.files import namespaces_of
+from launcher.workflow.cluster.readback import training
 from launcher.workflow.cluster.readback.reading import Instances, Readers, Reading
 
 ACTIVE = "ACTIVE"
@@ -45,12 +45,8 @@ def templates(reading: Reading) -> None:
     checks.holds("node group has a launch template", state.template is not None)
     if state.template is None:
         return
-    template = node_groups.describe_template(reading.session, state.template)
-    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
-    planned = Counter(interface.kind for interface in eks.interfaces(facts, plan.request.target.efa_layout))
-    checks.equal("machines", plan.place.instance_type, template.instance_type)
-    checks.equal("network interfaces", planned, Counter(template.interfaces))
-    checks.equal("reservation", reserved.id if reserved is not None else None, template.reservation_id)
+    planned = eks.interfaces(load().instance_types[plan.place.instance_type], plan.request.target.efa_layout)
+    training.launch_template(reading, state.template, (interface.kind for interface in planned))
 
 
 def addons(reading: Reading) -> None:

@@ -1,14 +1,14 @@
 """Compares a PCS cluster with the plan: controller, node groups with their launch templates, queues, logs."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.aws import node_groups, pcs
+from launcher.aws import pcs
 from launcher.catalog.load import load
 from launcher.model.pcs import LOGIN, PURCHASES, ROLE_PATH, SETTINGS, SLURM_VERSION, interfaces, size_of
 from launcher.rendering.cluster import queue_name
 from launcher.targets.pcs.target import Pcs
+from launcher.workflow.cluster.readback import training
 from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 
@@ -54,16 +54,12 @@ def _groups(reading: Reading) -> dict[str, pcs.GroupState]:
 
 def templates(reading: Reading) -> None:
     """The launch template of the jobs' nodes: their type, their network interfaces, their capacity reservation."""
-    checks, plan = reading.checks, reading.plan
+    plan = reading.plan
     group = _groups(reading).get(queue_name(plan.place.instance_type))
     if group is None:
         return
-    template = node_groups.describe_template(reading.session, group.template)
-    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
-    planned = Counter(interface.kind for interface in interfaces(facts))
-    checks.equal("machines", plan.place.instance_type, template.instance_type)
-    checks.equal("network interfaces", planned, Counter(template.interfaces))
-    checks.equal("reservation", reserved.id if reserved is not None else None, template.reservation_id)
+    planned = interfaces(load().instance_types[plan.place.instance_type])
+    training.launch_template(reading, group.template, (interface.kind for interface in planned))
 
 
 def queues(reading: Reading) -> None:

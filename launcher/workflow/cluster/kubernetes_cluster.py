@@ -200,7 +200,7 @@ def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState,
         if forbidden(problem):
             return None
         raise
-    return state, template.instance_type if template is not None else ""
+    return state, "" if template is None else str(template.get("InstanceType", ""))
 
 
 def choose_operator(plan: Plan, served: tuple[Operator, ...]) -> Operator:

@@ -1,9 +1,10 @@
 """Compares a cluster with the plan: its queues, its nodes' security group, its permissions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.aws import log_groups, networks, roles, ssm, stacks
+from launcher.aws import log_groups, networks, node_groups, roles, ssm, stacks
 from launcher.catalog.load import load
 from launcher.model.enums import Egress, PurchaseOption
 from launcher.model.kubernetes import ACCOUNT_KEY
@@ -115,6 +116,18 @@ def flow_log(reading: Reading) -> None:
     """The flow log records traffic that the VPC rejects."""
     expected = frozenset((vpc_id, "REJECT") for vpc_id in reading.ids("AWS::EC2::VPC"))
     reading.checks.equal("flow log", expected, networks.flow_logs(reading.session, reading.ids("AWS::EC2::FlowLog")))
+
+
+def launch_template(reading: Reading, template: tuple[str, str], planned: Iterable[str]) -> None:
+    """Check a launch template of the jobs' nodes: type, capacity reservation, and kinds of network interfaces."""
+    checks, plan = reading.checks, reading.plan
+    data = node_groups.describe_template(reading.session, template)
+    found = [interface.get("InterfaceType", "interface") for interface in data.get("NetworkInterfaces", ())]
+    reserved = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    reservation = plan.request.purchase.reservation
+    checks.equal("instances", plan.place.instance_type, data.get("InstanceType"))
+    checks.equal("network interfaces", Counter(planned), Counter(found))
+    checks.equal("reservation", None if reservation is None else reservation.id, reserved.get("CapacityReservationId"))
 
 
 def node_group(reading: Reading) -> None:
