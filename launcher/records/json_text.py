@@ -40,6 +40,7 @@ _EXPRESSIONS: dict[Any, str] = {int: "{0}", str: "_string({0})"}
 def json_text(value: Any) -> str:
     """A value as JSON text, equal to `json.dumps(plain(value), ensure_ascii=False)`.
 
+    >>> from datetime import date
     >>> json_text((Range(low=0.5, mid=1.0, high=1e22), "ä", None, True, Decimal("5.0"), date(2026, 11, 23), {"n": 1}))
     '[{"low": 0.5, "mid": 1.0, "high": 1e+22}, "ä", null, true, "5", "2026-11-23", {"n": 1}]'
     """
