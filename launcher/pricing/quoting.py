@@ -176,7 +176,7 @@ def _outline_quote(
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends = job_ends(place, context)
-    summary = candidate.other_costs.summary(candidate.size)
+    summary = candidate.other_summary
     findings = (*_findings(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     bound, fees = _new(candidate, cost), candidate.unknown_fees
     gate = decide(plan, price, usd, per_hour, findings, rules=context.rules, commitment=bound, unknown_fees=fees)
@@ -225,7 +225,7 @@ def _derived_share(candidate: TrainingCandidate, usd: UsdRange | None) -> float:
         return 0.0
     other, size = candidate.other_costs, candidate.size
     compute = float(usd.mid - other.total_usd(size)) if _is_derived(candidate.offer.price) else 0.0
-    return (other.summary(size).derived_usd + compute) / float(usd.mid)
+    return (candidate.other_summary.derived_usd + compute) / float(usd.mid)
 
 
 def _first_step_h(candidate: TrainingCandidate) -> float:
@@ -321,7 +321,8 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
     findings.extend(_known(candidate, plan, _node_findings))
-    findings.extend(_idle_chips(candidate, facts))
+    if context.job_command.programs:
+        findings.extend(_idle_chips(candidate, facts))
     findings.extend(choice_findings(candidate))
     findings.extend(_known(candidate, plan, _network_findings))
     findings.extend(_not_begun(candidate))
@@ -342,7 +343,7 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     findings.extend(retry_findings(context.request, candidate.failures, candidate.hours))
     findings.extend(warning(*late) for late in may_be_late(hours, place, context))
     findings.extend(trust_findings(candidate))
-    findings.extend(unpriced_lines(candidate.other_costs.summary(candidate.size).unpriced))
+    findings.extend(unpriced_lines(candidate.other_summary.unpriced))
     return tuple(findings)
 
 
@@ -381,10 +382,8 @@ def _account_findings(candidate: TrainingCandidate, _plan: Plan) -> Iterator[Fin
 
 
 def _idle_chips(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:
-    """Findings on chips that the job's command leaves without work; none for a command without a known program."""
+    """Findings on chips that a job's command of known programs leaves without work."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
-    if not context.job_command.programs:
-        return
     from launcher.planning.idle_chips import idle_findings
     from launcher.planning.launchers import nodes_of
 

@@ -20,7 +20,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.joint import MIDDLE, NO_LOSSES, RandomPrice, wall_hours
 from launcher.pricing.offers import Offer, offer, with_fee
-from launcher.pricing.other_costs import OtherCosts
+from launcher.pricing.other_costs import OtherCosts, OtherCostsSummary
 from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
 from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price
@@ -120,6 +120,11 @@ class TrainingCandidate:
         return self.context.bill.other_costs(self.place, self.work)
 
     @unlocked_property
+    def other_summary(self) -> OtherCostsSummary:
+        """The properties of these lines other than their dollars."""
+        return self.other_costs.summary(self.size)
+
+    @unlocked_property
     def components(self) -> tuple[CostComponent, ...]:
         """Every line of the bill."""
         return (*_compute_lines(self), *components(self.other_costs.lines, self.size))
@@ -144,7 +149,7 @@ class TrainingCandidate:
     @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the non-compute prices, with the names of their lines, the oldest first."""
-        return self.other_costs.summary(self.size).dates
+        return self.other_summary.dates
 
     def under(self, hazard: Hazard) -> "TrainingCandidate":
         """The same candidate under another hazard."""

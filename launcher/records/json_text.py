@@ -28,7 +28,7 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     NoneType: lambda _: "null",
     Decimal: lambda value: f'"{money(value)}"',
-    tuple: lambda value: f"[{', '.join([json_text(item) for item in value])}]",
+    tuple: lambda value: f"[{', '.join([_WRITERS.get(type(item), json_text)(item) for item in value])}]",
 }
 
 
