@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.answers.plan_document import candidates
 from launcher.answers.plan_rows import TableRow, counted_notes, note_of, notes_below, table_row
 from launcher.cli import output
 from launcher.planning.quotas import DEFAULT_QUOTA
@@ -57,6 +58,12 @@ def test_long_document_is_printed_row_by_row(wide, capsys):
     assert sum(line.startswith("    {") for line in text.splitlines()) == len(rows)
     output.long_document(data, "candidates", iter(()))
     assert json.loads(capsys.readouterr().out) == data
+
+
+def test_text_of_a_row_is_that_of_its_object(wide):
+    types = wide.catalog.instance_types
+    rows = [candidate(row, rank, types) for rank, row in enumerate(wide.rows, start=1)]
+    assert list(candidates(wide)) == [json.dumps(row, ensure_ascii=False) for row in rows]
 
 
 def test_note_shown_whole_in_table_not_repeated_below():
