@@ -286,8 +286,8 @@ def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
     """Wall hours of the job; an unpriced spot job takes as long as a priced one."""
     if cost is not None:
         return cost.hours
-    estimate, middle = candidate.work.hours, candidate.hours
-    return Range(low=min(estimate.low, middle), mid=middle, high=max(estimate.high, middle))
+    estimate, middle = candidate.work.hours, min(candidate.hours, FOREVER_H)
+    return Range(low=min(estimate.low, middle), mid=middle, high=min(max(estimate.high, middle), FOREVER_H))
 
 
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:

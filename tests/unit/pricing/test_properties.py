@@ -189,11 +189,22 @@ def plans(draw):
     }
 
 
+ENDLESS_AT_ITS_SLOWEST = {
+    "slipway": 1,
+    "name": "p",
+    "workload": {"train": {"model": "llama-3.1-8b", "hours": 72_554}},
+    "target": {"instance_type": "p5.48xlarge", "region": "us-east-1", "nodes": 1},
+    "purchase": {"option": "any"},
+    "checkpoint": {"interval": 0.5},
+}
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("error")
 @settings(max_examples=120)
 @given(plan=plans())
 @example(plan=BEYOND_MEASURE)
+@example(plan=ENDLESS_AT_ITS_SLOWEST)
 def test_random_plan_raises_no_traceback_and_every_total_is_the_sum_of_the_lines(plan):
     priced_plan = priced_or_refused(plan)
     if priced_plan is None:
