@@ -175,8 +175,7 @@ def _outline_quote(
     plan, hours = plan or candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
-    ends = job_ends(place, context)
-    summary = candidate.other_summary
+    ends, summary = job_ends(place, context), candidate.other_summary
     findings = (*_findings(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     bound, fees = _new(candidate, cost), candidate.unknown_fees
     gate = decide(plan, price, usd, per_hour, findings, rules=context.rules, commitment=bound, unknown_fees=fees)
