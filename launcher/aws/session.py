@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from textwrap import shorten
 from typing import Any
 
@@ -21,6 +23,8 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.handlers import BUILTIN_HANDLERS
+from botocore.hooks import HierarchicalEmitter
 from botocore.loaders import create_loader
 from botocore.parsers import ResponseParserError
 
@@ -38,6 +42,7 @@ _LOGGED_OUT = (LoginError, SSOError, TokenRetrievalError)
 """The profile exists; its session has ended, or has not begun."""
 _EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
 """Codes of expired credentials: any further call would fail in the same way."""
+_NO_PROFILE = {"profile": (None, None, None, None)}
 _DESCRIPTIONS = create_loader(os.environ.get("AWS_DATA_PATH"))
 """botocore's descriptions of services, each read and listed once for all sessions.
 
@@ -112,9 +117,23 @@ def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Se
 
 def bare_session() -> botocore.session.Session:
     """A session of botocore without a profile: it would read one of this process, which may not exist."""
-    core = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
+    hooks = copy(_builtin_hooks(len(BUILTIN_HANDLERS)))
+    core = botocore.session.Session(session_vars=_NO_PROFILE, event_hooks=hooks, include_builtin_handlers=False)
     core.register_component("data_loader", _DESCRIPTIONS)
     return core
+
+
+@cache
+def _builtin_hooks(handlers: int) -> HierarchicalEmitter:
+    """The event handlers of botocore itself, registered once: that takes 4 ms, and each client has a session.
+
+    Args:
+        handlers: their number; a package that is imported later may add some.
+    """
+    del handlers
+    hooks = HierarchicalEmitter()
+    botocore.session.Session(session_vars=_NO_PROFILE, event_hooks=hooks)
+    return hooks
 
 
 def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:

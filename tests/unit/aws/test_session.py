@@ -5,18 +5,20 @@ from botocore.exceptions import (
     ClientError,
     EndpointConnectionError,
     NoCredentialsError,
+    ParamValidationError,
     PartialCredentialsError,
     ProfileNotFound,
     SSOTokenLoadError,
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
 )
+from botocore.handlers import BUILTIN_HANDLERS
 from botocore.parsers import ResponseParserError
 
 from launcher.agent import safe_json
 from launcher.aws import api_shape, stacks
 from launcher.aws.regions import region_names
-from launcher.aws.session import CredentialsError, Session, boto_session, translate_errors
+from launcher.aws.session import CredentialsError, Session, bare_session, boto_session, translate_errors
 from launcher.model.errors import AwsError
 
 
@@ -94,3 +96,25 @@ def test_session_with_keys_ignores_profile_of_this_process(monkeypatch, variable
     assert api_shape._model.__wrapped__("sagemaker").service_name == "sagemaker"
     with pytest.raises(ProfileNotFound):
         boto_session({variable: "nobody"}, "us-east-1").client("s3")
+
+
+def test_session_calls_the_handlers_of_botocore_and_of_packages_imported_later():
+    bare_session()
+    called = []
+    later = ("example-event", lambda **_: called.append("later"))
+    BUILTIN_HANDLERS.append(later)
+    try:
+        events = bare_session().get_component("event_emitter")
+    finally:
+        BUILTIN_HANDLERS.remove(later)
+    events.emit("example-event")
+    assert called == ["later"]
+    with pytest.raises(ParamValidationError, match="Invalid bucket name"):
+        events.emit("before-parameter-build.s3.ListObjects", params={"Bucket": "no bucket"}, model=None, context={})
+
+
+def test_handler_of_one_session_is_not_called_by_another():
+    called = []
+    bare_session().get_component("event_emitter").register("example-event", lambda **_: called.append("first"))
+    bare_session().get_component("event_emitter").emit("example-event")
+    assert called == []
