@@ -9,6 +9,7 @@ import gc
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from contextlib import ExitStack
 from contextvars import copy_context
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
@@ -416,6 +418,15 @@ def recent_runs_of_a_test(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
 
 
 # ------------------------------------------------------------------------------------------------ what tests work with
+
+FOLDER_NUMBERS = count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder for each test: pytest's own fixture lists those of all earlier tests to number the next one."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}{next(FOLDER_NUMBERS)}", numbered=False)
 
 
 @pytest.fixture(scope="session")
