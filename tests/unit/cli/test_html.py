@@ -284,7 +284,7 @@ def test_ledger_page_shows_used_and_billed_beside_quoted(open_page, pages, monke
     runs = {f"{run['name']}/{run['run']}": run for run in json.loads(capsys.readouterr().out)["runs"]}
     real = {key: run for key, run in runs.items() if run["billed_usd"] is not None}
     assert len(real) == 2
-    drawn = page.locator("#beside circle[data-run]").all()
+    drawn = page.locator("#estimate circle[data-run]").all()
     shown = {(circle.get_attribute("data-run"), circle.get_attribute("data-kind")): circle for circle in drawn}
     assert {key for key, _ in shown} == real.keys()
     for key, run in real.items():
