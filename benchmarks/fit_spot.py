@@ -1,29 +1,39 @@
-"""Fits how spot prices move to the shipped rows, and holds the fit against what they did afterwards.
+"""Fits how spot prices move to the shipped rows, and compares forecasts with what the prices did afterwards.
 
     python -m benchmarks.fit_spot            writes launcher/catalog/data/spot_process.json and docs/accuracy.md
+    python -m benchmarks.fit_spot --keep     writes docs/accuracy.md alone, with the shipped fit
+    python -m benchmarks.fit_spot --keep --history spot_prices.csv      reads the history of t3.micro again
 
 A row counts if its zone has a traded market: between 11 % and 97 % of on demand. The spread is that of the logarithm of
 a price as a share of on demand, within each type; the long-run share of a type is its mean, drawn towards that of all
 types by PRIOR_ROWS rows. The correlation between two zones of a region is that of the rows of one day. The half-life
 is a judgement between two findings: prices of one region 228 days apart have kept nothing of their distance (the slope
 in the report), and a public history of one small type moves by a quarter less from day to day than the half-life says.
+
+The history is a file of `DescribeSpotPriceHistory` with the columns Timestamp, Region and SpotPrice. It names no zone:
+a record continues the series of its region with the nearest price of the last 26 hours, if that differs by at most
+12 %. spot_history.json has the counts of its forecasts.
 """
 
+import argparse
 import json
 import math
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from datetime import date
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from csv import DictReader
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from statistics import fmean, median, pstdev
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from benchmarks.report_sections import replace_section
 from launcher.catalog import tables
 from launcher.catalog.load import load
-from launcher.catalog.spot_process import SPOT_PROCESS, SpotProcess
+from launcher.catalog.spot_process import SPOT_PROCESS, SpotProcess, load_spot_process
 from launcher.model.money import Price
+from launcher.pricing.joint import HIGH, LOW
+from launcher.pricing.spot_prices import SpotForecast
 
 REPORT = Path(__file__).parent.parent / "docs" / "accuracy.md"
 SECTION = "spot"
@@ -32,22 +42,24 @@ PRIOR_ROWS = 3.0
 TRADED = (0.11, 0.97)
 HEADS = ("c", "m")
 """Families of head nodes: they have no market for accelerators."""
-APART_DAYS = 30
-Z_OF_THE_ENDS = 1.2815515655446004
-HISTORY = (
-    ("10 h", 10 / 24, 0.0210),
-    ("1 day", 1.0, 0.0251),
-    ("2 days", 2.0, 0.0364),
-    ("4 days", 4.0, 0.0564),
-    ("7 days", 7.0, 0.0827),
-    ("14 days", 14.0, 0.1163),
-    ("28 days", 28.0, 0.1151),
-)
-"""Root mean square of the change of log price of t3.micro in three regions, 2025-11-30 to 2026-02-27: 1,375 records of
-`DescribeSpotPriceHistory` in maliksudais24/AWS-EC2-Spot-Price-Prediction (commit 9faee55, read 2026-11-28), joined to
-series by zone where a record follows another of nearly its price within 26 hours. A tick is 2 % of its price."""
+APART_DAYS = 20
+FEWEST = 10
+"""Pairs of one age that are listed."""
+HOURS = (10, 100)
+HISTORY = Path(__file__).parent / "spot_history.json"
+HISTORY_AGES = (0, 7, 30, 60)
+"""Days; the history is 89 days long."""
+ON_DEMAND = {"us-east-1": 10.4, "us-west-2": 10.4, "eu-west-1": 11.4}
+"""A thousand t3.micro, dollars an hour: forecasts are rounded to a hundredth of a cent."""
+NEAR, GAP = 0.12, timedelta(hours=26)
+EVERY = timedelta(hours=6)
+LONGEST = timedelta(days=10)
+"""Series of the history that are shorter do not count."""
 
 Logs: TypeAlias = Mapping[tuple[str, str], Mapping[str, list[float]]]
+Pair: TypeAlias = tuple[int, SpotForecast, float]
+"""The days between two prices, the forecast from the earlier one, and the later one."""
+Series: TypeAlias = list[tuple[datetime, float]]
 
 
 def traded_logs() -> Logs:
@@ -103,53 +115,132 @@ def mean_dollars() -> dict[str, float]:
     return {name: math.exp(fmean(of_type)) for name, of_type in logs.items()}
 
 
-def pairs(logs: Logs) -> list[tuple[str, int, float, float]]:
-    """Type, days apart, and the logs of a region's median zone on two days."""
+def pairs(process: SpotProcess) -> list[Pair]:
+    """Prices of a type and region on two days: the average or the median zone, and each zone of the later day."""
+    catalog = load()
+    earlier: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    later: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
+    for row in tables.read_cells("prices/spot.csv"):
+        if row["usd"]:
+            earlier[row["instance_type"], row["region"], row["as_of"]].append(float(row["usd"]))
+            later[row["instance_type"], row["region"]].append((row["as_of"], float(row["usd"])))
+    for row in tables.read_cells("prices/spot_ranges.csv"):
+        if row["basis"] == "listed":
+            earlier[row["instance_type"], row["region"], row["as_of"]] = [float(row["usd_avg"])]
     found = []
-    for (name, _), days in logs.items():
-        for before, after in pairwise(sorted(days)):
-            apart = (date.fromisoformat(after) - date.fromisoformat(before)).days
-            if apart >= APART_DAYS:
-                found.append((name, apart, median(days[before]), median(days[after])))
+    for (name, region, first), prices in earlier.items():
+        on_demand = catalog.on_demand(name, region)
+        if name.startswith(HEADS) or not isinstance(on_demand, Price):
+            continue
+        most, usd = float(on_demand.usd), median(prices)
+        for last, after in later[name, region]:
+            days = (date.fromisoformat(last) - date.fromisoformat(first)).days
+            if days >= APART_DAYS and all(TRADED[0] < price / most < TRADED[1] for price in (usd, after)):
+                long_run = most * process.share_of(name)
+                forecast = SpotForecast(usd=usd, days=days, alike=process.zones_alike, long_run=long_run, most=most)
+                found.append((days, forecast, after))
     return found
 
 
-def covered(found: Iterable[tuple[str, int, float, float]], process: SpotProcess) -> tuple[float, float]:
-    """Shares of later prices inside the forecast's 10 to 90 % range of the earlier one, and at or under its high end.
-
-    The earlier price is a region's median zone, the later one zone's: they agree by `zones_alike`.
-    """
+def covered(found: Iterable[Pair], hours: float) -> tuple[float, float]:
+    """Shares of later prices inside the 10 to 90 % range of a job of some hours, and at or under its high end."""
     inside, under = [], []
-    for name, apart, before, after in found:
-        long_run, kept = math.log(process.share_of(name)), process.zones_alike * process.remaining_share(apart)
-        reach = Z_OF_THE_ENDS * process.scale * math.sqrt(1.0 - kept**2)
-        error = after - long_run - kept * (before - long_run)
-        inside.append(abs(error) <= reach)
-        under.append(error <= reach)
+    for _, forecast, after in found:
+        random = forecast.random(forecast.middle, hours)
+        inside.append(random.at(LOW) <= after <= random.at(HIGH))
+        under.append(after <= random.at(HIGH))
     return fmean(inside), fmean(under)
 
 
-def slope(found: Iterable[tuple[str, int, float, float]], process: SpotProcess) -> float:
+def slope(found: Iterable[Pair]) -> float:
     """The share of a region's distance from its type's long run that the later day still has."""
     distances = [
-        (before - math.log(process.share_of(name)), after - math.log(process.share_of(name)))
-        for name, _, before, after in found
+        (math.log(forecast.usd / (forecast.long_run or 1.0)), math.log(after / (forecast.long_run or 1.0)))
+        for _, forecast, after in found
     ]
     first, last = (fmean(values) for values in zip(*distances, strict=True))
     return sum((x - first) * (y - last) for x, y in distances) / sum((x - first) ** 2 for x, _ in distances)
 
 
+def series_of(records: Iterable[tuple[datetime, str, float]]) -> list[tuple[str, Series]]:
+    """The records of each region as series of one zone."""
+    every: list[tuple[str, Series]] = []
+    for moment, region, usd in sorted(set(records)):
+        near = [
+            (abs(math.log(usd / known[-1][1])), known)
+            for place, known in every
+            if place == region and timedelta() < moment - known[-1][0] <= GAP
+        ]
+        apart, nearest = min(near, key=lambda each: each[0], default=(math.inf, []))
+        if apart <= NEAR:
+            nearest.append((moment, usd))
+        else:
+            every.append((region, [(moment, usd)]))
+    return [(region, known) for region, known in every if known[-1][0] - known[0][0] >= LONGEST]
+
+
+def mean_price(known: Series, start: datetime, hours: float) -> float:
+    """The mean price of the hours from a moment on."""
+    moments, end, total = [moment for moment, _ in known], start + timedelta(hours=hours), 0.0
+    index, moment = bisect_right(moments, start) - 1, start
+    while moment < end:
+        until = min(moments[index + 1], end) if index + 1 < len(moments) else end
+        total += known[index][1] * (until - moment).total_seconds()
+        index, moment = index + 1, until
+    return total / (hours * 3600)
+
+
+def read_history(path: Path) -> list[tuple[datetime, str, float]]:
+    """The records of a history, in dollars an hour of a thousand instances."""
+    with path.open(encoding="utf-8") as lines:
+        rows = [row for row in DictReader(lines) if row["Timestamp"]]
+    return [(datetime.fromisoformat(row["Timestamp"]), row["Region"], 1000.0 * float(row["SpotPrice"])) for row in rows]
+
+
+def history_counts(records: Iterable[tuple[datetime, str, float]], process: SpotProcess) -> list[dict[str, Any]]:
+    """Forecasts every six hours, from a price of so many days before: how many hold, and how far the price moved."""
+    every, counts = series_of(records), []
+    for age in HISTORY_AGES:
+        for hours in HOURS:
+            found: list[Pair] = []
+            for region, known in every:
+                start, most = known[0][0], ON_DEMAND[region]
+                while start + timedelta(days=age, hours=hours) <= known[-1][0]:
+                    usd = known[bisect_right(known, (start, math.inf)) - 1][1]
+                    forecast = SpotForecast(usd=usd, days=age, alike=1.0, long_run=most * process.share, most=most)
+                    found.append((age, forecast, mean_price(known, start + timedelta(days=age), hours)))
+                    start += EVERY
+            if found:
+                inside, under = covered(found, hours)
+                moved = math.sqrt(fmean(math.log(after / forecast.usd) ** 2 for _, forecast, after in found))
+                counts.append(
+                    {
+                        "days": age,
+                        "hours": hours,
+                        "forecasts": len(found),
+                        "inside": round(inside, 3),
+                        "under": round(under, 3),
+                        "moved": round(moved, 3),
+                    }
+                )
+    return counts
+
+
 def report(process: SpotProcess, logs: Logs) -> str:
     """The section of docs/accuracy.md."""
-    found = pairs(logs)
-    inside, under = covered(found, process)
+    found = pairs(process)
+    ages = defaultdict(list)
+    for pair in found:
+        ages[pair[0]].append(pair)
+    inside, under = covered(found, HOURS[0])
     count = sum(len(of_day) for days in logs.values() for of_day in days.values())
+    history = json.loads(HISTORY.read_text(encoding="utf-8"))
     lines = [
         "# Accuracy of spot prices",
         "",
         (
             f"Written by `python -m benchmarks.fit_spot` from the {count} shipped rows of accelerators with a traded"
-            f" market, on {process.fitted_on}."
+            f" market, fitted on {process.fitted_on}."
         ),
         "",
         (
@@ -161,33 +252,60 @@ def report(process: SpotProcess, logs: Logs) -> str:
         ),
         "",
         (
-            f"Of {len(found)} pairs of a type and region with prices on two days, {APART_DAYS} to 228 days apart,"
-            f" {inside:.0%} of the later prices lie inside the 10 to 90 % range and {under:.0%} at or under its high"
-            f" end. The later price has kept {slope(found, process):.2f} of the earlier one's distance."
+            f"Accelerators: {len(found)} pairs of an earlier price of a type and region (the median of its zones, or"
+            f" the average of spot_ranges.csv) and a later price of a zone. {inside:.0%} of the later prices lie inside"
+            f" the 10 to 90 % range of a job of {HOURS[0]} hours, and {under:.0%} at or under its high end. After more"
+            f" than 200 days the later price has kept {slope(pair for pair in found if pair[0] > 200):.2f} of the"
+            " earlier one's distance. The rows of 2025-12-21 come from an undated copy, taken between that day and"
+            " 2026-05-18; their age of 21 days is the least possible one. No reachable history has accelerators at"
+            " other ages: the public ones exceed what was read (orf/spot-prices, skypilot-org/skypilot-catalog), or"
+            " are of the years before 2018, when spot was an auction."
         ),
+        "",
+        "| days between | hours of the job | pairs | inside the range | at or under the high end |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        "| {} | {} | {} | {:.0%} | {:.0%} |".format(days, hours, len(of_age), *covered(of_age, hours))
+        for days, of_age in sorted(ages.items())
+        if len(of_age) >= FEWEST
+        for hours in HOURS
+    ]
+    lines += [
         "",
         (
-            "No public history of an accelerator's spot price by the hour was found in text form. A history of t3.micro"
-            " (three regions, 2025-11-30 to 2026-02-27) moved as follows; accelerators are assumed to move more."
+            f"A history by the hour, of t3.micro in three regions ({history['source']}): forecasts every six hours from"
+            " a price of this age, compared with the mean price while the job ran. Its records name no zone, so they"
+            " were joined to series by their prices, which leaves out jumps of more than 12 %."
         ),
         "",
-        "| time ahead | root mean square of the change | the forecast's |",
-        "|---|---|---|",
+        "| age in days | hours of the job | forecasts | inside the range | at or under the high end | RMS move, log |",
+        "|---|---|---|---|---|---|",
     ]
-    for text, days, moved in HISTORY:
-        forecast = process.scale * math.sqrt(1.0 - process.remaining_share(days) ** 2)
-        lines.append(f"| {text} | {moved:.3f} | {forecast:.3f} |")
+    lines += [
+        "| {days} | {hours} | {forecasts} | {inside:.0%} | {under:.0%} | {moved:.3f} |".format(**row)
+        for row in history["counts"]
+    ]
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, write the data file and the section, and print the section."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fit_spot")
+    parser.add_argument("--keep", action="store_true", help="keep the shipped fit")
+    parser.add_argument("--history", type=Path, help="a history of t3.micro: Timestamp,Region,SpotPrice")
+    options = parser.parse_args(arguments)
     logs = traded_logs()
-    process = fit(logs)
-    document = {"made_by": "python -m benchmarks.fit_spot"} | {
-        name: getattr(process, name) for name in process.__dataclass_fields__
-    }
-    SPOT_PROCESS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    process = load_spot_process() if options.keep else fit(logs)
+    if not options.keep:
+        document = {"made_by": "python -m benchmarks.fit_spot"} | {
+            name: getattr(process, name) for name in process.__dataclass_fields__
+        }
+        SPOT_PROCESS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if options.history:
+        known = json.loads(HISTORY.read_text(encoding="utf-8"))
+        known["counts"] = history_counts(read_history(options.history), process)
+        HISTORY.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     text = report(process, logs)
     replace_section(REPORT, SECTION, text)
     print(text)

@@ -1,6 +1,7 @@
 """Spot prices change: a total has a price range that widens with age, and the gate uses its high end."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import log
 from pathlib import Path
@@ -113,13 +114,41 @@ def test_a_longer_job_is_never_narrower():
     assert widths == sorted(widths)
 
 
-def test_the_shipped_fit_holds_later_prices():
-    """Of later prices, months after, about four in five lie inside the range, and nine in ten at or under its end."""
-    process, found = load_spot_process(), fit_spot.pairs(fit_spot.traded_logs())
-    inside, under = fit_spot.covered(found, process)
-    assert len(found) >= 60
+@pytest.mark.parametrize("hours", fit_spot.HOURS)
+def test_the_shipped_fit_holds_later_prices(hours):
+    """Weeks and months later, about four prices in five lie inside the range, and nine in ten under its end."""
+    found = fit_spot.pairs(load_spot_process())
+    inside, under = fit_spot.covered(found, hours)
+    assert len(found) >= 500
     assert 0.74 <= inside <= 0.9
     assert 0.86 <= under <= 0.97
+    for days in {days for days, _, _ in found}:
+        of_age = [pair for pair in found if pair[0] == days]
+        assert len(of_age) < fit_spot.FEWEST or fit_spot.covered(of_age, hours)[0] >= 0.68
+
+
+def test_accuracy_page_has_the_coverage_of_the_shipped_fit():
+    page = fit_spot.REPORT.read_text(encoding="utf-8")
+    assert fit_spot.report(load_spot_process(), fit_spot.traded_logs()).strip() in page
+
+
+def test_history_of_a_steady_price_holds_and_that_of_a_jumping_one_does_not():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    hours = [start + timedelta(hours=index) for index in range(24 * 20)]
+    steady = [(moment, "us-east-1", 4.0) for moment in hours]
+    swinging = [(moment, "us-east-1", 4.0 * (1.1 if index // 12 % 2 else 1.0)) for index, moment in enumerate(hours)]
+    assert {row["inside"] for row in fit_spot.history_counts(steady, load_spot_process())} == {1.0}
+    first = fit_spot.history_counts(swinging, load_spot_process())[0]
+    assert (first["days"], first["hours"]) == (0, 10)
+    assert first["inside"] < 0.6
+    assert first["moved"] > 0.02
+
+
+def test_history_of_two_zones_is_joined_to_a_series_for_each():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    moments = [start + timedelta(hours=7 * index) for index in range(60)]
+    records = [(moment + timedelta(hours=zone), "us-east-1", 4.0 + zone) for moment in moments for zone in (0, 3)]
+    assert [sorted({usd for _, usd in series}) for _, series in fit_spot.series_of(records)] == [[4.0], [7.0]]
 
 
 def test_the_shipped_fit_is_the_one_of_the_shipped_rows():
