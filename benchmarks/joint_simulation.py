@@ -1,12 +1,12 @@
 """Compares the joint distribution of hours and dollars with an independent simulation of the same job.
 
-    python -m benchmarks.joint_simulation [--cases N] [--runs N] [--json]
+    python -m benchmarks.joint_simulation [--cases N] [--runs N] [--seed N] [--json]
 
 Each case is one priced candidate of a random plan: on demand, committed, prepaid or spot, from tokens, a measured rate
 or given hours, with the assumed or a given interruption rate. The simulation draws the speed, the price, the start-up
 and the interruption rate, and plays every failure and interruption as an event of its own. Criterion: the 10th, 50th
-and 90th percentile of hours and dollars within 2 %, beyond four standard errors of the simulation, in at least 98 % of
-the cases; the mean within 5 %. `hours_p90_within` and its like are shares of the cases without that allowance.
+and 90th percentile of hours and dollars of every case within 2 %, beyond four standard errors of the simulation; the
+mean within 5 %. `hours_p90_within` and its like are shares of the cases without that allowance.
 """
 
 import argparse
@@ -37,6 +37,8 @@ Z = 1.2815515655446004
 RUNS = 20_000
 TOLERANCE, MEAN_TOLERANCE = 0.02, 0.05
 CHANCES = (0.1, 0.5, 0.9)
+ERRORS = 4.0
+"""Standard errors of the simulation that count as its noise."""
 TYPES = (
     "p5.48xlarge",
     "p5en.48xlarge",
@@ -53,7 +55,7 @@ END_H = 5e4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One candidate: percentiles of hours and dollars as quoted, their errors, and the standard errors."""
+    """One candidate: percentiles of hours and dollars as quoted, their errors, and four standard errors."""
 
     name: str
     spot: bool
@@ -70,7 +72,7 @@ class Case:
     def worst(self) -> float:
         """The largest error of the six percentiles beyond the simulation's noise."""
         errors = zip((*self.hours_errors, *self.usd_errors), self.noise, strict=True)
-        return max(max(0.0, abs(error) - 4.0 * noise) for error, noise in errors)
+        return max(max(0.0, abs(error) - noise) for error, noise in errors)
 
     @property
     def held(self) -> bool:
@@ -165,12 +167,12 @@ def _errors(quoted: tuple[float, ...], drawn: np.ndarray) -> tuple[float, ...]:
 
 
 def _noise(drawn: np.ndarray) -> tuple[float, ...]:
-    """Standard errors of the simulated percentiles, relative, from the distances of neighbours."""
+    """Four standard errors of the simulated percentiles, relative, from the distances of neighbours."""
     noise = []
     for chance in CHANCES:
-        step = math.sqrt(chance * (1 - chance) / len(drawn))
-        low, high = np.quantile(drawn, [chance - step, chance + step])
-        noise.append(float(high / low - 1) / 2)
+        step = ERRORS * math.sqrt(chance * (1 - chance) / len(drawn))
+        low, middle, high = np.quantile(drawn, [chance - step, chance, chance + step])
+        noise.append(float(max(high - middle, middle - low) / middle))
     return tuple(noise)
 
 
@@ -219,14 +221,14 @@ def _failures(
         wide = (work.hours.high - work.hours.low) / (work.hours.mid - work.hours.low)
         rates = rates * np.exp(math.log(wide) * dice.standard_normal(len(bare)) / Z)
     counts = dice.poisson(rates * bare)
-    again = (interval_s or 0.0) / 3600
-    again = np.minimum(again, bare.mean()) if interval_s is not None else bare.mean()
-    one = work.failure_restart_h + again / 2
+    interval_h = math.inf if interval_s is None else interval_s / 3600
+    again = np.minimum(interval_h, bare)
+    one = work.failure_restart_h + min(interval_h, work.hours.mid / (1 + work.failure_overhead)) / 2
     scale = share / work.failures_per_h / one if one > 0 else 0.0
     lost = np.zeros(len(bare))
     for number in range(int(counts.max(initial=0))):
         hit = counts > number
-        lost[hit] += work.failure_restart_h + dice.uniform(0.0, again, int(hit.sum()))
+        lost[hit] += work.failure_restart_h + dice.uniform(0.0, again[hit])
     return lost * scale
 
 
@@ -317,6 +319,9 @@ def summary(found: list[Case]) -> dict[str, Any]:
             for name in ("hours", "usd")
             for index, chance in enumerate(CHANCES)
         },
+        "worst_without_allowance": max(
+            abs(error) for case in found for error in (*case.hours_errors, *case.usd_errors)
+        ),
         "worst": worst[-1],
         "p95_of_worst": worst[math.ceil(0.95 * len(worst)) - 1],
         "mean_within": sum(abs(case.mean_error) <= MEAN_TOLERANCE for case in found) / len(found),
@@ -329,9 +334,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.joint_simulation")
     parser.add_argument("--cases", type=int, default=600)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    found = list(cases(options.cases, runs=options.runs))
+    found = list(cases(options.cases, options.seed, options.runs))
     result = summary(found)
     if options.json:
         print(
@@ -342,7 +348,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     else:
         print(json.dumps(result, indent=2))
-    return 0 if result["held"] >= 0.98 else 1
+    return 0 if result["held"] == 1.0 else 1
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ from launcher.pricing.joint import (
     JobHours,
     Outcomes,
     RandomPrice,
+    Smooth,
     Spread,
     add_start,
     median_shift,
-    spread_of,
     wall_hours,
 )
 from launcher.pricing.spot_prices import SpotPrice
@@ -48,10 +48,12 @@ from launcher.targets.registry import target_of
 
 MIN_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
-START_MATTERS = 0.1
+START_MATTERS = 0.03
 """A start-up whose spread is a smaller share of the job's hours adds its median to theirs."""
 LEAST_SHIFT = 0.005
-"""A smaller difference between the median of a product and the product of the medians is left out."""
+"""A smaller difference between the median of a sum or product and that of the medians is left out."""
+LEAST_LONGER = 0.015
+"""The same for a job of given hours, whose lines keep them if they can."""
 SAME = 1e-9
 """Rounding tolerance for a whole number of sets of nodes."""
 
@@ -121,7 +123,7 @@ class Charge(NamedTuple):
 
     def shift(self, price: RandomPrice) -> float:
         """The logarithm by which a random price moves the median of the dollars."""
-        return median_shift(busy_spread(self.job, self.start_h, self.start), price)
+        return median_shift(self.busy, price)
 
     def at_price(self, price: RandomPrice) -> "Charge":
         """The charge whose lines add up to the median of the dollars at a random price.
@@ -144,13 +146,6 @@ class Charge(NamedTuple):
 def busy_hours(job: JobHours, start_h: float, start: Spread) -> Outcomes:
     """The distribution of the hours from the nodes' boot to the job's end."""
     return add_start(wall_hours(job), start_h, start)
-
-
-@lru_cache(maxsize=8192)
-def busy_spread(job: JobHours, start_h: float, start: Spread) -> Spread:
-    """The spread of these hours."""
-    busy = busy_hours(job, start_h, start)
-    return spread_of(busy.at(LOW), busy.at(MIDDLE), busy.at(HIGH))
 
 
 @record
@@ -269,11 +264,14 @@ def with_commitment(used: Charge, place: Place, request: PlanRequest) -> Charge:
 def _longer(job: JobHours, hours: float, start_h: float, start: Spread) -> float:
     """The median of the job and its start-up together over the sum of their medians, 1 if they hardly differ.
 
-    They do for jobs of minutes; those of given hours keep the hours of the plan.
+    They do for jobs of minutes, and for given hours if about half of the runs have a loss; else the lines have the
+    hours of the plan.
     """
-    if job.speed == (0.0, 0.0) or start_h * max(start) < START_MATTERS * hours:
+    given = job.speed == (0.0, 0.0)
+    if isinstance(wall_hours(job), Smooth) and (given or start_h * max(start) < START_MATTERS * hours):
         return 1.0
-    return max(1.0, busy_hours(job, start_h, start).at(MIDDLE) / (hours + start_h))
+    longer = busy_hours(job, start_h, start).at(MIDDLE) / (hours + start_h)
+    return longer if longer > 1.0 + (LEAST_LONGER if given else LEAST_SHIFT) else 1.0
 
 
 def compute_cost(

@@ -11,7 +11,6 @@ from launcher.pricing.hazard import Hazard
 from launcher.pricing.interruptible import OnSpot, on_spot, saving_share
 from launcher.pricing.joint import NO_LOSSES, JobHours, Losses, Spread, spread_of
 from launcher.pricing.normal import Z_OF_THE_ENDS
-from launcher.pricing.segments import Segments, lost_hours
 
 FOREVER_H = 1e6
 """Hours, 114 years: a longer job never ends, and is shown with this value."""
@@ -63,16 +62,12 @@ def _failures(work: Work, bare_h: float, share: float, interval_s: float | None)
     mean = bare_h * share
     if events <= 0.0 or mean <= 0.0:
         return NO_LOSSES
-    if interval_s is None:
-        variance = lost_hours(
-            Segments(full=0, length=bare_h, last=bare_h, rate=work.failures_per_h, lag=0.0), restart_h
-        )[1]
-    else:
-        again_h = min(interval_s / 3600, bare_h)
-        one = restart_h + again_h / 2
-        square = restart_h**2 + restart_h * again_h + again_h**2 / 3
-        variance = events * square * (mean / events / one) ** 2 if one > 0.0 else 0.0
-    return Losses(math.exp(-events), mean, variance, min(restart_h, mean))
+    parts = 1.0 if interval_s is None else bare_h * 3600 / interval_s
+    again_h = bare_h / max(1.0, parts)
+    one = restart_h + again_h / 2
+    whole = Losses(events, 1.0, 0.0, restart_h, parts, repeated=interval_s is None)
+    scale = mean / whole.expected / one if one > 0.0 else 0.0
+    return whole._replace(one=one * scale, variance_of_one=(again_h * scale) ** 2 / 12, least=restart_h * scale)
 
 
 @lru_cache(maxsize=1024)

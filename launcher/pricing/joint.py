@@ -1,47 +1,57 @@
 """One joint distribution of hours and dollars: its 10th, 50th and 90th percentile, without random numbers.
 
 A job's wall hours are its hours at the middle speed times a speed factor, plus what failures and interruptions lose.
-The speed factor is lognormal on either side of its median. The losses of a given length are zero with the chance that
-nothing happens, and else a shifted gamma variable with their exact mean and variance. The price of an instance-hour is
-independent of the hours; the distribution of their product is a sum over points of the hours.
+The speed factor is lognormal on either side of its median. A job loses hours by a number of events, Poisson's or, where
+events repeat work, a negative binomial one; it grows with the job's length. The price of an instance-hour is
+independent of the hours.
 
-`benchmarks/joint_simulation.py` plays the same model event by event with separate code.
+Losses that are small beside the speed's spread count by their mean and variance, in a closed form. Else the
+distribution is a sum of blocks: for each part of the speed, each number of events. `benchmarks/joint_simulation.py`
+plays the same model event by event with separate code.
 """
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from launcher.pricing.normal import ROOT_OF_TWO, Z_OF_THE_ENDS, normal_below, normal_quantile, root
+from launcher.pricing.normal import (
+    FARTHEST,
+    ROOT_OF_TWO,
+    ROOT_OF_TWO_PI,
+    Z_OF_THE_ENDS,
+    normal_below,
+    normal_quantile,
+    root,
+)
+from launcher.pricing.segments import MAX_EXPONENT
 
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
-LOSSES = 6
-"""Points of the losses, if there are any."""
-COARSE, STARTS = 24, 9
-"""Points that are left of two distributions before they are added up: of the wider one, usually the running hours, and
-of the other one, usually the hours before the first step."""
-ANCHORS = tuple((index + 0.5) / 9 for index in range(9))
-"""Percentiles between which the points of `Lossy` lie on straight lines, in logarithms."""
-FINE = 10
-"""The same for a job whose hours are certain but for its losses."""
-RATES, ONE_RATE = 11, 45
-"""Points of the rate of failures, and of that of interruptions, for such a job; more if only one of them is random."""
-MINOR, MINOR_START = 0.25, 0.5
-"""Losses, and start-up hours, whose standard deviation is at most this share of that of the hours by speed alone are
-taken by their mean and variance."""
-SHIFTS = 12
-"""Points of the hours for the median of their product with a price."""
-RARE = 0.01
-"""A loss larger than the speed's standard deviation counts by its mean and variance only if it is as rare as this."""
-GAUSS = ((-math.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (math.sqrt(3.0), 1 / 6))
-"""Points of a normal variable and their weights: exact up to its fifth moment (Gauss and Hermite)."""
+COARSE = 24
+"""Equally likely points of a distribution, and cells of the hours that are multiplied with a price."""
+CELLS, FEW_CELLS, REACH = 28, 12, 3.5
+"""Cells of a normal variable, those of the narrower one of two, and standard deviations to the middle of the last."""
+WIDE = 1.0
+"""The spread that doubles the number of cells, in logarithms from the median to the 90th percentile."""
+MINOR, MINOR_START, MINOR_SKEW = 0.25, 0.5, 0.004
+"""Losses, and start-up hours, whose standard deviation is at most this share of that of the hours by speed alone count
+by their mean and variance; losses only if their third moment is as small beside the hours' median and variance."""
+FINEST, FINE, START_FINE = 0.01, 0.1, 0.04
+"""Blocks of a smaller probability are merged: of losses alone, of losses at one speed, of hours before a start-up."""
+RARE, LEAST_CHANCE = 0.002, 1e-4
+"""Losses of which fewer are expected count by their mean alone; the chance of more events that is left out."""
+NUMBER_REACH, MOST_LOAD = 5.0, 300.0
+"""Standard deviations of the number of events that count, and the most events expected in one repeated part."""
+THINNEST, SMALLEST = 1e-6, 1e-300
+"""Half the width of a block, relative, below which it is a single value; the least dollars with a logarithm."""
 _ENDS = {LOW: -Z_OF_THE_ENDS, HIGH: Z_OF_THE_ENDS}
-EDGE, STEP = 4.0, 0.03
-"""The farthest ceiling that counts, and the precision of widths, in logarithms."""
+STEP, EDGE = 0.03, 2.5
+"""The precision of widths for a median of a product, and the farthest floor and ceiling of a price that count there, in
+standard deviations."""
+STEPS = 20
+"""Steps in one such standard deviation."""
 LOWEST_SHIFT = -0.15
 """A lower difference of the medians is not looked for: only a price at its ceiling with hours from a fourth to four
 times the middle would have one."""
@@ -72,59 +82,205 @@ def spread_of(low: float, mid: float, high: float) -> Spread:
 
 
 class Losses(NamedTuple):
-    """What a job loses while it runs for `hours`: the chance of no loss, and mean and variance of the hours lost.
+    """Events that cost a job hours while it runs.
 
-    `least` is the smallest loss. All but `least` grow with the running hours: the chance's logarithm, the mean and the
-    variance in proportion.
+    `events` are expected, without those in repeated work. One costs `one` hours on average, `least` at the least. The
+    job has so many `parts` between its checkpoints; a shorter job than one part loses less at an event. If parts are
+    `repeated` until one passes without an event, further events come meanwhile.
     """
 
-    none: float = 1.0
-    mean: float = 0.0
-    variance: float = 0.0
+    events: float = 0.0
+    one: float = 0.0
+    variance_of_one: float = 0.0
     least: float = 0.0
+    parts: float = math.inf
+    repeated: bool = False
 
     def times(self, share: float) -> "Losses":
         """The losses of a job of another length."""
-        if not self.mean:
-            return self
-        return Losses(self.none**share, self.mean * share, self.variance * share, self.least)
+        parts = self.parts * share
+        shorter = min(1.0, parts) / min(1.0, self.parts) if self.events else 1.0
+        if shorter == 1.0:
+            return self._replace(events=self.events * share, parts=parts)
+        one = self.least + (self.one - self.least) * shorter
+        return Losses(
+            self.events * share, one, self.variance_of_one * shorter**2, self.least, parts, repeated=self.repeated
+        )
+
+    @property
+    def load(self) -> float:
+        """Events expected while one part runs once; 0 if none is repeated."""
+        return min(self.events / max(1.0, self.parts), MAX_EXPONENT) if self.repeated else 0.0
+
+    @property
+    def expected(self) -> float:
+        """Events expected, those in repeated work included."""
+        load = self.load
+        return self.events * math.expm1(load) / load if load else self.events
+
+    @property
+    def mean(self) -> float:
+        """The hours lost."""
+        return self.expected * self.one
+
+    @property
+    def variance(self) -> float:
+        """The variance of the hours lost."""
+        return self.expected * (self.variance_of_one + self.one**2 * math.exp(self.load))
+
+    def moments(self, rate: Spread) -> tuple[float, float]:
+        """Mean and variance of the hours lost at a rate of events that is known up to a factor."""
+        mean, variance = self.mean, self.variance
+        if rate == (0.0, 0.0) or not mean:
+            return mean, variance
+        first, second = rate.mean, Spread(2.0 * rate.down, 2.0 * rate.up).mean
+        return mean * first, variance * first + mean**2 * max(0.0, second - first * first)
 
 
 NO_LOSSES = Losses()
 
-
-def together(one: Losses, two: Losses) -> Losses:
-    """Independent losses, added up."""
-    if not one.mean or not two.mean:
-        return one if one.mean else two
-    least = min(one.least, two.least)
-    return Losses(one.none * two.none, one.mean + two.mean, one.variance + two.variance, least)
+Block: TypeAlias = tuple[float, float, float]
+"""A part of a distribution: its probability, its mean, and half of the width over which it spreads evenly."""
+NOTHING: list[Block] = [(1.0, 0.0, 0.0)]
 
 
-def at_rates(losses: Losses, rate: Spread) -> Losses:
-    """Losses whose rate is known up to a factor: mean and variance are exact, the chance of none by three points."""
-    if rate == (0.0, 0.0) or not losses.mean:
-        return losses
-    first = rate.mean
-    second = Spread(2.0 * rate.down, 2.0 * rate.up).mean
-    variance = losses.variance * first + losses.mean**2 * max(0.0, second - first * first)
-    none = sum(weight * losses.none ** rate.at(z) for z, weight in GAUSS)
-    return Losses(none, losses.mean * first, variance, losses.least)
+@lru_cache(maxsize=32)
+def cells(count: int) -> tuple[tuple[float, float, float], ...]:
+    """Cells of a normal variable: probability and both ends; the outer ones hold the tails."""
+    width = 2.0 * REACH / (count - 1)
+    ends = [(index - count / 2) * width for index in range(count + 1)]
+    below = [0.0, *(normal_below(end) for end in ends[1:-1]), 1.0]
+    return tuple((below[index + 1] - below[index], ends[index], ends[index + 1]) for index in range(count))
+
+
+def finer(count: int, spread: Spread) -> int:
+    """So many cells for a usual spread, and more for a wide one."""
+    return count * (1 + int(max(spread) / WIDE))
+
+
+def spread_blocks(mid: float, spread: Spread, count: int) -> list[Block]:
+    """A lognormal distribution around its median."""
+    if spread == (0.0, 0.0):
+        return [(1.0, mid, 0.0)]
+    parts = cells(finer(count, spread))
+    ends = ((weight, mid * spread.at(low), mid * spread.at(high)) for weight, low, high in parts)
+    return [(weight, (low + high) / 2.0, (high - low) / 2.0) for weight, low, high in ends]
+
+
+def added(one: list[Block], two: list[Block]) -> list[Block]:
+    """The sum of two independent variables."""
+    hypot = math.hypot
+    return [
+        (weight * other_weight, mean + other_mean, hypot(half, other_half))
+        for weight, mean, half in one
+        for other_weight, other_mean, other_half in two
+    ]
+
+
+def merged(blocks: list[Block], least: float) -> list[Block]:
+    """Neighbours with a probability below `least` as one block with their mean and variance."""
+    blocks.sort(key=itemgetter(1))
+    result: list[Block] = []
+    total = first = second = 0.0
+    last = len(blocks) - 1
+    for index, block in enumerate(blocks):
+        weight, mean, half = block
+        if not total and (weight >= least or index == last):
+            result.append(block)
+            continue
+        total += weight
+        first += weight * mean
+        second += weight * (mean * mean + half * half / 3.0)
+        if total >= least or index == last:
+            middle = first / total
+            result.append((total, middle, math.sqrt(max(0.0, 3.0 * (second / total - middle * middle)))))
+            total = first = second = 0.0
+    return result
+
+
+def lost_blocks(losses: Losses, rate: Spread, count: int, least: float) -> list[Block]:
+    """The hours lost: a sum over the number of events.
+
+    Args:
+        losses: of a job of one length.
+        rate: the spread of their rate, in `count` cells.
+        count: of these cells, and half of the numbers of events that are added up one by one.
+        least: a block of a smaller probability is merged with the next.
+    """
+    if not losses.events:
+        return NOTHING
+    one, square = losses.one, 3.0 * losses.variance_of_one
+    if rate == (0.0, 0.0):
+        numbers = _numbers(losses.events, losses.load, 2 * count)
+    else:
+        chances: dict[tuple[float, float], float] = {}
+        for weight, factor, _ in spread_blocks(1.0, rate, count):
+            for chance, number, about in _numbers(losses.events * factor, losses.load * factor, 2 * count):
+                chances[number, about] = chances.get((number, about), 0.0) + weight * chance
+        numbers = [(chance, *number) for number, chance in chances.items()]
+    blocks = [
+        (chance, number * one, math.sqrt((about * one) ** 2 + number * square)) for chance, number, about in numbers
+    ]
+    return merged(blocks, least)
+
+
+def _numbers(events: float, load: float, most: int) -> list[Block]:
+    """Likely numbers of events: Poisson's, or negative binomial under a load; more than `most` of them in steps."""
+    load = min(load, MOST_LOAD)
+    parts = events / load if load else 0.0
+    mean = parts * math.expm1(load) if load else events
+    reach = NUMBER_REACH * math.sqrt(mean * math.exp(load))
+    first, last = max(0, int(mean - reach)), int(mean + reach) + 2
+    if last < most and not first:
+        chance, rest, missed, found = math.exp(-events), 1.0, -math.expm1(-load), []
+        for number in range(last + 1):
+            found.append((chance, float(number), 0.0))
+            rest -= chance
+            if rest < LEAST_CHANCE:
+                break
+            chance *= (missed * (number + parts) if load else events) / (number + 1)
+        return found
+    step = 1 + (last - first) // most
+    lgamma, each = math.lgamma, math.log(-math.expm1(-load)) if load else math.log(events)
+    start = -lgamma(parts) - events if load else -events
+    numbers = [number + (step - 1) / 2 for number in range(first, last + 1, step)]
+    chances = [
+        math.exp(start + number * each - lgamma(number + 1) + (lgamma(number + parts) if load else 0.0))
+        for number in numbers
+    ]
+    total, about = sum(chances), step / 2 if step > 1 else 0.0
+    return [(chance / total, number, about) for chance, number in zip(chances, numbers, strict=True)]
 
 
 class Points:
-    """A distribution as points, the lowest first, with the mean of the exact distribution."""
+    """A distribution made of blocks: the chance of at most a value lies on straight lines between points."""
 
-    __slots__ = ("_reached", "_values", "mean")
+    __slots__ = ("_reached", "_values", "blocks", "mean")
 
-    def __init__(self, points: Iterable[tuple[float, float]], mean: float) -> None:
-        """`points` are pairs of a value and its probability, which add up to 1."""
-        ordered = sorted(points, key=itemgetter(0))
-        self._values = [value for value, _ in ordered]
-        # A point stands for the part of the distribution around it: half of its probability lies below it.
-        totals = accumulate(weight for _, weight in ordered)
-        self._reached = [total - weight / 2 for total, (_, weight) in zip(totals, ordered, strict=True)]
-        self.mean = mean
+    def __init__(self, blocks: list[Block], mean: float) -> None:
+        """`blocks` have probabilities that add up to 1."""
+        self.blocks, self.mean = blocks, mean
+        changes: list[tuple[float, float, float]] = []
+        for weight, middle, half in blocks:
+            if half > middle * THINNEST:
+                density = weight / (2.0 * half)
+                changes += ((middle - half, density, 0.0), (middle + half, -density, 0.0))
+            else:
+                changes.append((middle, 0.0, weight))
+        changes.sort()
+        values: list[float] = []
+        reached: list[float] = []
+        self._values, self._reached = values, reached
+        last, density, total = changes[0][0], 0.0, 0.0
+        for value, more, jump in changes:
+            total += density * (value - last)
+            # The line up to a value that is likely as such ends at its lower chance.
+            for reached_there in (total, total + jump) if jump else (total,):
+                values.append(value)
+                reached.append(reached_there)
+            total += jump
+            density += more
+            last = value
 
     def at(self, probability: float) -> float:
         """The value not exceeded with this probability."""
@@ -141,25 +297,17 @@ class Points:
     def chance_above(self, limit: float) -> float:
         """The probability of a higher value."""
         values, reached = self._values, self._reached
-        index = bisect_left(values, limit)
+        index = bisect_right(values, limit)
         if index == 0:
-            return 1.0 if limit < values[0] else 1.0 - reached[0]
+            return 1.0
         if index == len(values):
             return 0.0
-        span = values[index] - values[index - 1]
-        share = (limit - values[index - 1]) / span if span > 0 else 1.0
+        share = (limit - values[index - 1]) / (values[index] - values[index - 1])
         return 1.0 - (reached[index - 1] + share * (reached[index] - reached[index - 1]))
 
     def coarse(self, count: int) -> list[float]:
         """So many values of equal probability."""
         return [self.at((index + 0.5) / count) for index in range(count)]
-
-    def pieces(self, count: int) -> list[tuple[float, float]]:
-        """Values with their probabilities: the lowest one if it is likely as such, and so many parts of the others."""
-        certain = self._reached[bisect_right(self._values, self._values[0]) - 1]
-        rest = 1.0 - certain
-        values = (self.at(certain + rest * (index + 0.5) / count) for index in range(count))
-        return [(self._values[0], certain), *((value, rest / count) for value in values)]
 
 
 @lru_cache(maxsize=256)
@@ -198,80 +346,7 @@ class Smooth:
         return [self.mid * self.spread.at(z) for z in normal_points(count)]
 
 
-class Lossy:
-    """Running hours whose speed is lognormal, and losses of the same order.
-
-    The mean of the losses grows with the speed's factor; what differs from the mean is taken as at the factor of the
-    percentile asked for, and as independent of the factor around it.
-    """
-
-    __slots__ = ("_known", "_losses", "_running", "_speed", "mean")
-
-    def __init__(self, running: float, speed: Spread, losses: Losses, mean: float) -> None:
-        """Hours and losses at the middle speed, and the mean of the exact distribution."""
-        self._running, self._speed, self._losses, self.mean = running, speed, losses, mean
-        self._known: dict[float, float] = {}
-
-    def at(self, probability: float) -> float:
-        """The value not exceeded with this probability."""
-        if probability not in self._known:
-            z = normal_quantile(probability)
-            parts = self._parts(self._speed.at(z))
-            middle = (self._running + self._losses.mean) * self._speed.at(z)
-            least = max(self._running * self._speed.at(z - 1.0), 0.0)
-            most = (
-                middle
-                + max(excess for excess, _ in parts)
-                + (self._running + self._losses.mean) * self._speed.at(z + 1.0)
-            )
-            self._known[probability] = root(self._excess(parts, probability), least, most)
-        return self._known[probability]
-
-    def chance_above(self, limit: float) -> float:
-        """The probability of a higher value."""
-        if limit <= 0.0:
-            return 1.0
-        parts = self._parts(max(limit / (self._running + self._losses.mean), 1e-9))
-        return 1.0 - self._excess(parts, 0.0)(limit)
-
-    def coarse(self, count: int) -> list[float]:
-        """So many values of equal probability."""
-        anchors = [(normal_quantile(chance), math.log(self.at(chance))) for chance in ANCHORS]
-        values, index = [], 0
-        for z in normal_points(count):
-            while index < len(anchors) - 2 and anchors[index + 1][0] < z:
-                index += 1
-            (z_0, log_0), (z_1, log_1) = anchors[index], anchors[index + 1]
-            values.append(math.exp(log_0 + (log_1 - log_0) * (z - z_0) / (z_1 - z_0)))
-        return values
-
-    def _parts(self, factor: float) -> list[tuple[float, float]]:
-        """Hours lost less their mean at a factor of the speed, with probabilities."""
-        losses = self._losses.times(factor)
-        weight = (1.0 - losses.none) / LOSSES
-        return [(-losses.mean, losses.none), *((lost - losses.mean, weight) for lost in _lost_hours(losses, LOSSES))]
-
-    def _excess(self, parts: list[tuple[float, float]], probability: float) -> Callable[[float], float]:
-        """The probability of at most a value, less this one."""
-        middle, down, up = self._running + self._losses.mean, self._speed.down, self._speed.up
-        log_of, erfc, z_of_the_ends, root_of_two = math.log, math.erfc, Z_OF_THE_ENDS, ROOT_OF_TWO
-
-        def excess(value: float) -> float:
-            total = 0.0
-            for lost, weight in parts:
-                rest = value - lost
-                if rest > 0.0:
-                    log = log_of(rest / middle)
-                    width = up if log >= 0.0 else down
-                    # normal_below, written out: most of the time of a row of spot is spent here
-                    below = 0.5 * erfc(-(log * z_of_the_ends / width) / root_of_two) if width else log >= 0.0
-                    total += weight * below
-            return total - probability
-
-        return excess
-
-
-Outcomes: TypeAlias = Smooth | Lossy | Points
+Outcomes: TypeAlias = Smooth | Points
 """A distribution of hours."""
 
 
@@ -288,54 +363,33 @@ class JobHours(NamedTuple):
     failure_rate: Spread = Spread()
     interruption_rate: Spread = Spread()
 
-    @property
-    def losses(self) -> Losses:
-        """Failures and interruptions together, at the middle speed."""
-        failures = at_rates(self.failures, self.failure_rate)
-        return together(failures, at_rates(self.interruptions, self.interruption_rate))
-
 
 @lru_cache(maxsize=8192)
 def wall_hours(job: JobHours) -> Outcomes:
     """The distribution of a job's wall hours."""
-    running, speed, losses = job.running, job.speed, job.losses
-    mid, mean = running + losses.mean, (running + losses.mean) * speed.mean
-    least = min(speed) / Z_OF_THE_ENDS * running
-    some = 1.0 - losses.none
-    if losses.variance <= (MINOR * least) ** 2 and (some <= RARE or losses.mean <= least * some):
-        return _widen(mid, speed, losses.variance, mean)
-    points: list[tuple[float, float]] = []
-    if speed == (0.0, 0.0):
-        for weight, part in _losses_by_rate(job):
-            points += _atom(running, weight * part.none)
-            # No loss is smaller than the least one: nothing lies between it and none.
-            points.append((running + part.least, 0.0))
-            points += [(running + lost, weight * (1.0 - part.none) / FINE) for lost in _lost_hours(part, FINE)]
-        return Points(points, mean)
-    return Lossy(running, speed, losses, mean)
-
-
-def _losses_by_rate(job: JobHours) -> Iterator[tuple[float, Losses]]:
-    """The losses at equally likely rates of failures and of interruptions, with their probability."""
-    rates = (
-        job.failure_rate if job.failures.mean else Spread(),
-        job.interruption_rate if job.interruptions.mean else Spread(),
-    )
-    count = RATES if all(max(rate) for rate in rates) else ONE_RATE
-    of_failures, of_interruptions = (_rates(rate, count) for rate in rates)
-    weight = 1.0 / (len(of_failures) * len(of_interruptions))
-    for one in of_failures:
-        for two in of_interruptions:
-            yield weight, together(job.failures.times(one), job.interruptions.times(two))
-
-
-def _rates(rate: Spread, count: int) -> list[float]:
-    return [1.0] if rate == (0.0, 0.0) else [rate.at(z) for z in normal_points(count)]
-
-
-def _atom(value: float, weight: float) -> list[tuple[float, float]]:
-    """Points of a value that is likely as such: a percentile within its probability does not slide."""
-    return [(value, 0.0), (value, weight), (value, 0.0)]
+    running, speed = job.running, job.speed
+    kinds = (job.failures, job.failure_rate), (job.interruptions, job.interruption_rate)
+    mid, variance, third, likely = running, 0.0, 0.0, []
+    for losses, rate in kinds:
+        if losses.events:
+            lost_h, square = losses.moments(rate)
+            mid += lost_h
+            if lost_h > RARE * losses.one:
+                variance += square
+                third += square * losses.one
+                likely.append((losses, rate))
+    mean, by_speed = mid * speed.mean, (min(speed) / Z_OF_THE_ENDS * mid) ** 2
+    if variance <= MINOR**2 * by_speed and third <= MINOR_SKEW * mid * by_speed:
+        return _widen(mid, speed, variance, mean)
+    count, least = (CELLS, FINEST) if speed == (0.0, 0.0) else (FEW_CELLS, FINE)
+    blocks: list[Block] = []
+    for weight, factor, half in spread_blocks(1.0, speed, CELLS):
+        lost = NOTHING
+        for losses, rate in likely:
+            kind = lost_blocks(losses.times(factor), rate, count, least)
+            lost = kind if lost is NOTHING else merged(added(lost, kind), least)
+        blocks += added([(weight, running * factor, running * half)], lost)
+    return Points(blocks, mean)
 
 
 def _widen(mid: float, spread: Spread, variance: float, mean: float) -> Smooth:
@@ -352,53 +406,31 @@ def _widen(mid: float, spread: Spread, variance: float, mean: float) -> Smooth:
     return Smooth(mid * (1.0 + relative / 2.0), wider, mean)
 
 
-def _lost_hours(losses: Losses, count: int) -> list[float]:
-    """Equally likely hours lost, given that some are: a shifted gamma variable with their mean and variance.
-
-    Its percentiles are E. B. Wilson's and M. M. Hilferty's (PNAS 17(12), 1931).
-    """
-    some = 1.0 - losses.none
-    if some <= 0.0:
-        return [losses.mean] * count
-    mean = losses.mean / some
-    variance = max(0.0, (losses.variance + losses.mean**2) / some - mean * mean)
-    over = mean - losses.least
-    if over <= 0.0 or variance <= 0.0:
-        return [mean] * count
-    ninth = variance / (9.0 * over * over)
-    root = math.sqrt(ninth)
-    cubes = [max(0.0, 1.0 - ninth + z * root) ** 3 for z in normal_points(count)]
-    # The points miss the tails, and with them a part of the mean.
-    scale = count / sum(cubes) if ninth < 1.0 else 1.0
-    return [losses.least + over * cube * scale for cube in cubes]
-
-
 def add_start(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
     """Hours with independent hours of a lognormal start-up before them."""
     mean_h = start_h * spread.mean
     mean, width = hours.mean + mean_h, max(spread) / Z_OF_THE_ENDS
     variance = mean_h * mean_h * math.expm1(width * width)
-    if isinstance(hours, Lossy):
+    smooth = hours
+    if isinstance(hours, Points) and hours.blocks[0][2]:
         # With a start-up added, the losses' own shape no longer matters.
-        hours = Smooth(hours.at(MIDDLE), spread_of(*(hours.at(chance) for chance in (LOW, MIDDLE, HIGH))), hours.mean)
-    if isinstance(hours, Smooth):
+        smooth = Smooth(hours.at(MIDDLE), spread_of(*(hours.at(chance) for chance in (LOW, MIDDLE, HIGH))), hours.mean)
+    if isinstance(smooth, Smooth):
         # The spread around the low end, of which the start-up is the largest part.
-        least = min(hours.spread) / Z_OF_THE_ENDS * hours.at(LOW)
+        least = min(smooth.spread) / Z_OF_THE_ENDS * smooth.at(LOW)
         if variance <= (MINOR_START * least) ** 2:
             # The hours' own spread, in hours, is the same over the longer whole.
-            mid = hours.mid + mean_h
-            ends = (hours.at(LOW) + mean_h, hours.at(HIGH) + mean_h)
+            mid = smooth.mid + mean_h
+            ends = (smooth.at(LOW) + mean_h, smooth.at(HIGH) + mean_h)
             return _widen(mid, spread_of(ends[0], mid, ends[1]), variance, mean)
-    # The wider of the two decides the tails, and has more of the points.
+    # The wider of the two decides the tails, and has more parts.
     wider = start_h * (spread.at(Z_OF_THE_ENDS) - spread.at(-Z_OF_THE_ENDS)) > hours.at(HIGH) - hours.at(LOW)
-    of_hours, of_starts = (STARTS, COARSE) if wider else (COARSE, STARTS)
-    starts = [start_h * spread.at(z) for z in normal_points(of_starts)] if width else [start_h]
-    # A job without any loss is so likely that its chance may not be rounded to one of a few equal parts.
-    if isinstance(hours, Points):
-        values = hours.pieces(of_hours)
+    of_hours, of_start = (FEW_CELLS, CELLS) if wider else (CELLS, FEW_CELLS)
+    if isinstance(hours, Smooth):
+        blocks = spread_blocks(hours.mid, hours.spread, of_hours)
     else:
-        values = [(value, 1.0 / of_hours) for value in hours.coarse(of_hours)]
-    return Points([(value + start, weight / len(starts)) for value, weight in values for start in starts], mean)
+        blocks = merged(hours.blocks, START_FINE)
+    return Points(added(blocks, spread_blocks(start_h, spread, of_start)), mean)
 
 
 class RandomPrice(NamedTuple):
@@ -427,80 +459,99 @@ class RandomPrice(NamedTuple):
         points = normal_points(COARSE)
         return sum(self.within(self.mid * math.exp(self.scale * z)) for z in points) / len(points)
 
-    def chance_at_most(self, usd: float) -> float:
-        """The probability of at most this price."""
-        return self.expected_at_most([(1.0, 0.0)])(usd)
+    def chances_summed(self) -> Callable[[float], float]:
+        """The chance of at most a price, summed over the logarithm of the price, in `scale`, up to a given one."""
+        ends = (self.floor, -math.inf), (self.ceiling, math.inf)
+        least, most = (math.log(end / self.mid) / self.scale if 0.0 < end < math.inf else far for end, far in ends)
+        erfc, exp, root_of_two, root_of_two_pi = math.erfc, math.exp, ROOT_OF_TWO, ROOT_OF_TWO_PI
 
-    def expected_at_most(self, bills: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-        """How many of the bills, pairs of hours and other dollars, are expected to be of at most so many dollars."""
-        mid, scale, floor, ceiling = self
-        log, erfc, root_of_two = math.log, math.erfc, ROOT_OF_TWO
+        def summed(z: float) -> float:
+            return z * 0.5 * erfc(-z / root_of_two) + exp(-z * z / 2.0) / root_of_two_pi
 
-        def count_at_most(total: float) -> float:
-            count = 0.0
-            for hours, other in bills:
-                usd = (total - other) / hours
-                if usd >= ceiling:
-                    count += 1.0
-                elif usd < floor:
-                    continue
-                elif not scale:
-                    count += 1.0 if usd >= mid else 0.0
-                elif usd > 0.0:
-                    # normal_below, written out: most of the time of a row of spot is spent here
-                    count += 0.5 * erfc(-(log(usd / mid) / scale) / root_of_two)
-            return count
+        before, after = summed(max(least, -FARTHEST)), summed(min(most, FARTHEST))
 
-        return count_at_most
+        def between(z: float) -> float:
+            if z <= least:
+                return 0.0
+            return after - before + z - most if z >= most else summed(z) - before
+
+        return between
 
 
 def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probability: float) -> float:
-    """A percentile of price x hours + other costs.
+    """A percentile of price x hours + other costs; in each cell the hours spread evenly in logarithms.
 
     Args:
         price: the price of an instance-hour, independent of the bills.
-        bills: equally likely pairs of instance-hours and the other costs of that outcome, in dollars.
+        bills: pairs of instance-hours and the other costs of that outcome, in dollars, at the ends of all `cells`.
         probability: of a total at or under the percentile.
     """
     lowest, highest = price.at(0.001), price.at(0.999)
     least = min([lowest * hours + other for hours, other in bills])
     most = max([highest * hours + other for hours, other in bills])
-    target, count_at_most = probability * len(bills), price.expected_at_most(bills)
+    weights = [1.0, *(weight for weight, _, _ in cells(len(bills) - 1))]
+    scale, log, summed = price.scale, math.log, price.chances_summed()
+    parts = [
+        (weight, other, log(max(hours * price.mid, SMALLEST)))
+        for weight, (hours, other) in zip(weights, bills, strict=True)
+    ]
 
     def excess(usd: float) -> float:
-        return count_at_most(usd) / target - 1.0
+        reached, before, sum_before = 0.0, math.inf, 0.0
+        for weight, other, middle in parts:
+            rest = usd - other
+            z = (log(rest) - middle) / scale if rest > 0.0 else -FARTHEST
+            if before < math.inf:
+                z = min(z, before - THINNEST)
+                sum_here = summed(z)
+                reached += weight * (sum_before - sum_here) / (before - z)
+            else:
+                sum_here = summed(z)
+            before, sum_before = z, sum_here
+        return reached / probability - 1.0
 
     return root(excess, least, most, precision=1e-5)
 
 
-def median_shift(hours: Spread, price: RandomPrice) -> float:
+def at_ends(hours: Outcomes, count: int) -> list[float]:
+    """The hours at the ends of cells, so many if their spread is a usual one."""
+    parts = cells(finer(count, spread_of(*(hours.at(chance) for chance in (LOW, MIDDLE, HIGH)))))
+    return [hours.at(normal_below(end)) for end in (parts[0][1], *(high for _, _, high in parts))]
+
+
+@lru_cache(maxsize=8192)
+def around_median(hours: Outcomes) -> tuple[float, ...]:
+    """The hours at the ends of cells over their median; those of lognormal ones are equal for widths in equal steps."""
+    if isinstance(hours, Smooth):
+        down, up = hours.spread
+        steps = round(down / STEP)
+        return _around_one(steps, max(-2 * steps, round(2 * (up - down) / STEP)))
+    middle = hours.at(MIDDLE)
+    return tuple(value / middle for value in at_ends(hours, FEW_CELLS))
+
+
+@lru_cache(maxsize=1024)
+def _around_one(down: int, more_up: int) -> tuple[float, ...]:
+    return tuple(at_ends(Smooth(1.0, Spread(down * STEP, (down + more_up / 2) * STEP), 1.0), FEW_CELLS))
+
+
+def median_shift(hours: Outcomes, price: RandomPrice) -> float:
     """The logarithm of the median of price x hours over the product of the two medians, to about 0.002."""
-    if not price.scale or hours == (0.0, 0.0) or price.mid <= 0.0:
+    if not price.scale or price.mid <= 0.0:
         return 0.0
-    ceiling = math.log(price.ceiling / price.mid) if price.ceiling < math.inf else EDGE
-    floor = math.log(price.floor / price.mid) if price.floor > 0.0 else -EDGE
-    steps = (round(value / STEP) for value in (*hours, price.scale))
-    return _median_shift(*steps, max(-40, round(floor * 10)), min(40, round(ceiling * 10)))
+    around = around_median(hours)
+    if around[0] == around[-1]:
+        return 0.0
+    floor, ceiling = (
+        round(STEPS * min(EDGE, max(-EDGE, math.log(end / price.mid) / price.scale))) if 0.0 < end < math.inf else far
+        for end, far in ((price.floor, -EDGE * STEPS), (price.ceiling, EDGE * STEPS))
+    )
+    return _median_shift(around, max(1, round(price.scale / STEP)), floor, ceiling)
 
 
 @lru_cache(maxsize=4096)
-def _median_shift(down: int, up: int, scale: int, floor: int, ceiling: int) -> float:
-    """The median of the sum of the two logarithms; widths in STEP, edges in tenths."""
-    spread, width = Spread(down * STEP, up * STEP), max(scale, 1) * STEP
-    points = [math.log(spread.at(z)) for z in normal_points(SHIFTS)]
-    low, high, floor_, ceiling_, erfc = -0.4, 0.4, floor / 10, ceiling / 10, math.erfc
-    for _ in range(9):
-        middle = (low + high) / 2
-        reached = 0.0
-        for point in points:
-            rest = middle - point
-            if rest >= ceiling_:
-                reached += 1.0
-            elif rest >= floor_:
-                # normal_below, written out
-                reached += 0.5 * erfc(-(rest / width) / ROOT_OF_TWO)
-        if reached < SHIFTS / 2:
-            low = middle
-        else:
-            high = middle
-    return max(LOWEST_SHIFT, (low + high) / 2)
+def _median_shift(around: tuple[float, ...], scale: int, floor: float, ceiling: float) -> float:
+    """At a scale in STEP, and a floor and ceiling in parts of it."""
+    width = scale * STEP
+    price = RandomPrice(1.0, width, *(math.exp(end / STEPS * width) for end in (floor, ceiling)))
+    return max(LOWEST_SHIFT, math.log(total_at(price, [(value, 0.0) for value in around], MIDDLE)))

@@ -5,26 +5,32 @@ from collections.abc import Callable
 from functools import lru_cache
 
 ROOT_STEPS, PRECISION = 40, 1e-10
-ROOT_OF_TWO = math.sqrt(2.0)
+ROOT_OF_TWO, ROOT_OF_TWO_PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
+FARTHEST = 10.0
 Z_OF_THE_ENDS = 1.2815515655446004
 """Standard deviations from the median of a normal distribution to its 10th and 90th percentile."""
 
 
 @lru_cache(maxsize=1024)
 def normal_quantile(probability: float) -> float:
-    """The quantile of a standard normal variable, by bisection.
+    """The quantile of a standard normal variable, from -FARTHEST to FARTHEST.
 
-    >>> round(normal_quantile(0.9), 6)
-    1.281552
+    The start is formula 26.2.23 of M. Abramowitz and I. A. Stegun, exact to 0.0005; each step by E. Halley's method
+    triples the exact digits.
+
+    >>> round(normal_quantile(0.9), 6), round(normal_quantile(0.1), 6)
+    (1.281552, -1.281552)
     """
-    low, high = -10.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if normal_below(middle) < probability:
-            low = middle
-        else:
-            high = middle
-    return high
+    if probability > 0.5:  # noqa: PLR2004 - a half
+        return -normal_quantile(1.0 - probability)
+    if probability <= normal_below(-FARTHEST):
+        return -FARTHEST
+    t = math.sqrt(-2.0 * math.log(probability))
+    z = (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t
+    for _ in range(2):
+        step = (normal_below(z) - probability) * ROOT_OF_TWO_PI * math.exp(z * z / 2.0)
+        z -= step / (1.0 + z * step / 2.0)
+    return z
 
 
 def normal_below(z: float) -> float:

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from launcher.model.record import record
 from launcher.pricing.joint import NO_LOSSES, Losses
-from launcher.pricing.segments import MAX_EXPONENT, Segments, expected_retries, lost_hours
+from launcher.pricing.segments import Segments, expected_retries, lost_hours
 
 MIN_RATE = 1e-12
 """Interruptions an hour, one in a hundred million years, below which the rate counts as 0."""
@@ -109,11 +109,16 @@ class Interruptible:
 
     @property
     def losses(self) -> Losses:
-        """The hours that interruptions cost, as mean and variance, with the chance of none."""
-        if self.hazard < MIN_RATE:
+        """The number of interruptions, and what one costs, with their exact mean and variance."""
+        events = self.hazard * self.running
+        if self.hazard < MIN_RATE or not events:
             return NO_LOSSES
-        none = math.exp(-min(self.hazard * self.running, MAX_EXPONENT))
         if self.lossless:
-            events, pause = self.hazard * self.running, self.restart + self.write
-            return Losses(none, events * pause, events * pause**2, pause)
-        return Losses(none, *lost_hours(self._parts, self.restart), self.restart)
+            pause = self.restart + self.write
+            return Losses(events, pause, 0.0, pause)
+        whole = Losses(events, 1.0, 0.0, self.restart, self.segments, repeated=True)
+        mean, variance = lost_hours(self._parts, self.restart)
+        one = mean / whole.expected
+        return whole._replace(
+            one=one, variance_of_one=max(0.0, variance / whole.expected - one**2 * math.exp(whole.load))
+        )

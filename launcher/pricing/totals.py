@@ -16,6 +16,7 @@ from launcher.pricing.joint import (
     NO_LOSSES,
     RandomPrice,
     Spread,
+    at_ends,
     total_at,
 )
 from launcher.pricing.training_candidate import TrainingCandidate
@@ -112,11 +113,13 @@ def _times(candidate: TrainingCandidate, charged: Charge) -> tuple[tuple[float, 
 
 
 def _even_times(candidate: TrainingCandidate, charged: Charge) -> tuple[tuple[float, ...], ...]:
-    """Equally likely hours from the nodes' boot to the job's end, and those that an instance is billed for."""
+    """Hours from the nodes' boot to the job's end at the ends of cells, and those that an instance is billed for."""
     known, key = candidate.context.times, (_time_key(candidate, charged), True)
     if key not in known:
         place, request = candidate.place, candidate.context.request
-        known[key] = tuple((hours, billed_at(place, request, hours, charged)) for hours in charged.busy.coarse(COARSE))
+        known[key] = tuple(
+            (hours, billed_at(place, request, hours, charged)) for hours in at_ends(charged.busy, COARSE)
+        )
     return known[key]
 
 

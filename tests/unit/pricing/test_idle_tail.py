@@ -58,7 +58,8 @@ def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(price
     quoted = priced({"target": {"kind": "hyperpod-slurm"}, "guardrails": {"idle_minutes": 30}}).quote(1)
     assert tail(quoted).quantity * 60 == pytest.approx(30 + 15 + 2.5)
     start = next(component for component in quoted.components if component.name == "start-up of the nodes")
-    assert start.quantity == pytest.approx(1.15)
+    # 1.15 at its median; the median of job and start-up together is 4 % above the sum of theirs.
+    assert 1.15 <= start.quantity == pytest.approx(1.15, rel=0.05)
     longest = Decimal(repr(quoted.hours.high - quoted.hours.mid)) * quoted.price.usd
     assert longest < quoted.usd.high - quoted.usd.mid < longest + quoted.price.usd
 

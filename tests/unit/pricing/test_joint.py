@@ -16,8 +16,10 @@ from launcher.pricing.joint import (
     Losses,
     Points,
     RandomPrice,
+    Smooth,
     Spread,
     add_start,
+    at_ends,
     median_shift,
     normal_points,
     total_at,
@@ -34,8 +36,7 @@ def ends(outcomes):
 
 def lossy(hours: float, rate: float, one: float) -> Losses:
     """Events of `one` hour each, at `rate` an hour."""
-    events = hours * rate
-    return Losses(math.exp(-events), events * one, events * one * one * 1.2, one / 2)
+    return Losses(hours * rate, one, 0.2 * one * one, one / 2)
 
 
 def test_percentiles_without_losses_are_the_percentiles_of_the_speed():
@@ -73,6 +74,11 @@ def test_percentiles_of_hours_after_a_start_up_agree_with_a_fine_sum(mid, speed,
     assert ends(add_start(wall_hours(JobHours(mid, speed)), start_h, start)) == pytest.approx(expected, rel=0.03)
 
 
+def lognormal(down: float, up: float) -> Smooth:
+    """Hours around 1 with these distances to the ends."""
+    return Smooth(1.0, Spread(down, up), 1.0)
+
+
 speeds = st.builds(Spread, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 
 
@@ -96,7 +102,7 @@ def test_percentiles_are_in_order_and_more_losses_never_shorten(hours, speed, ra
 @settings(max_examples=100)
 @given(scale=st.floats(0.01, 0.6), more=st.floats(1.0, 3.0), speed=speeds)
 def test_a_wider_price_never_narrows_the_total(scale, more, speed):
-    bills = [(hours, 5.0) for hours in wall_hours(JobHours(10.0, speed)).coarse(24)]
+    bills = [(hours, 5.0) for hours in at_ends(wall_hours(JobHours(10.0, speed)), 24)]
     narrow, wide = RandomPrice(20.0, scale), RandomPrice(20.0, scale * more)
     assert total_at(wide, bills, HIGH) >= total_at(narrow, bills, HIGH) * 0.999
     assert total_at(wide, bills, LOW) <= total_at(narrow, bills, LOW) * 1.001
@@ -105,22 +111,22 @@ def test_a_wider_price_never_narrows_the_total(scale, more, speed):
 @settings(max_examples=50)
 @given(usd=st.floats(1.0, 90.0), more=st.floats(1.0, 3.0))
 def test_a_dearer_price_costs_more_at_every_percentile(usd, more):
-    bills = [(hours, 5.0) for hours in wall_hours(JobHours(10.0, NARROW)).coarse(24)]
+    bills = [(hours, 5.0) for hours in at_ends(wall_hours(JobHours(10.0, NARROW)), 24)]
     for chance in ENDS:
         less = total_at(RandomPrice(usd, 0.3), bills, chance)
         assert total_at(RandomPrice(usd * more, 0.3), bills, chance) >= less * (1 - 1e-12)
 
 
 def test_product_of_two_symmetric_factors_has_the_product_of_the_medians():
-    assert abs(median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.3))) < 0.005
-    assert median_shift(Spread(0.1, 0.8), RandomPrice(20.0, 0.3)) > 0.02
-    assert median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.4, 2.0, 24.0)) < -0.02
+    assert abs(median_shift(lognormal(0.4, 0.4), RandomPrice(20.0, 0.3))) < 0.001
+    assert median_shift(lognormal(0.1, 0.8), RandomPrice(20.0, 0.3)) > 0.02
+    assert median_shift(lognormal(0.4, 0.4), RandomPrice(20.0, 0.4, 2.0, 24.0)) < -0.02
 
 
 @given(down=st.floats(0.0, 2.0), more=st.floats(0.0, 2.0), scale=st.floats(0.01, 1.0), ceiling=st.floats(1.0, 2.0))
 def test_median_of_a_product_is_at_least_the_lowest_shift_of_screening(down, more, scale, ceiling):
     price = RandomPrice(20.0, scale, 1.0, 20.0 * ceiling)
-    assert median_shift(Spread(down, down + more), price) >= LOWEST_SHIFT
+    assert median_shift(lognormal(down, down + more), price) >= LOWEST_SHIFT
 
 
 def test_start_up_adds_spread_to_a_short_job_and_not_to_a_long_one():
@@ -133,8 +139,8 @@ def test_start_up_adds_spread_to_a_short_job_and_not_to_a_long_one():
 
 @pytest.mark.parametrize("none", [0.8, 0.86, 0.93, 0.97])
 def test_rare_loss_keeps_its_chance_where_a_start_up_comes_before_the_job(none):
-    lost, spread = [0.5 + index / 100 for index in range(100)], Spread(0.3, 0.6)
-    hours = Points([(1.5, 0.0), (1.5, none), (1.5, 0.0), *((1.5 + more, (1 - none) / 100) for more in lost)], 1.6)
+    lost, spread = [0.505 + index / 100 for index in range(100)], Spread(0.3, 0.6)
+    hours = Points([(none, 1.5, 0.0), (1 - none, 2.5, 0.5)], 1.6)
     starts = [0.1 * spread.at(z) for z in normal_points(400)]
     exact = sorted(
         [(1.5 + start, none / 400) for start in starts]
@@ -147,3 +153,68 @@ def test_rare_loss_keeps_its_chance_where_a_start_up_comes_before_the_job(none):
             if total >= chance:
                 break
         assert add_start(hours, 0.1, spread).at(chance) == pytest.approx(reached, rel=0.03)
+
+
+def poisson_quantile(mean: float, chance: float) -> int:
+    """The lowest number that a Poisson variable does not exceed with this chance."""
+    number, term = 0, math.exp(-mean)
+    total = term
+    while total < chance:
+        number += 1
+        term *= mean / number
+        total += term
+    return number
+
+
+@pytest.mark.parametrize("events", [0.04, 0.12, 0.6, 2.45, 9.0])
+def test_job_of_certain_hours_ends_after_a_whole_number_of_equal_losses(events):
+    """Between none and one loss, and between two numbers of losses, lies nothing."""
+    wall = wall_hours(JobHours(2.5, interruptions=Losses(events, 0.26, 0.0, 0.26)))
+    assert ends(wall) == pytest.approx([2.5 + 0.26 * poisson_quantile(events, chance) for chance in ENDS], rel=1e-3)
+
+
+@pytest.mark.parametrize("events", [0.5, 2.0, 6.0])
+def test_job_that_never_saves_starts_again_a_geometric_number_of_times(events):
+    wall = wall_hours(JobHours(3.0, interruptions=Losses(events, 1.0, 0.0, 1.0, parts=1.0, repeated=True)))
+    passes = math.exp(-events)
+    numbers = [max(0, math.ceil(math.log1p(-chance) / math.log1p(-passes) - 1.0)) for chance in ENDS]
+    assert ends(wall) == pytest.approx([3.0 + number for number in numbers], rel=0.03)
+    assert wall.mean == pytest.approx(3.0 + math.expm1(events), rel=1e-9)
+
+
+def test_job_that_hardly_ever_passes_has_percentiles_in_order():
+    never = Losses(12.0, 1.0, 0.1, 0.5, parts=1.0, repeated=True)
+    low, middle, high = ends(wall_hours(JobHours(3.0, Spread(3.0, 3.0), interruptions=never)))
+    assert 0.0 < low < middle < high
+    assert math.isfinite(middle)
+
+
+def test_losses_of_a_job_shorter_than_its_checkpoint_interval_shrink_with_it():
+    whole = Losses(0.2, 0.6, 0.03, 0.2, parts=2.0)
+    assert whole.times(0.75).one == 0.6
+    assert whole.times(0.25).one == pytest.approx(0.4)
+    assert whole.times(0.25).events == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("events", [0.02, 0.05, 0.12])
+@pytest.mark.parametrize("width", [0.05, 0.3, 0.7])
+def test_rare_losses_at_random_speed_agree_with_a_fine_sum(events, width):
+    """The 90th percentile of a short job is the first loss or none."""
+    speed, losses = Spread(width, width), Losses(events, 0.5, 0.01, 0.3)
+    half, weights = math.sqrt(0.03), {}
+    for z in [NormalDist().inv_cdf((index + 0.5) / 2000) for index in range(2000)]:
+        factor = speed.at(z)
+        for number in range(4):
+            chance = math.exp(-events * factor) * (events * factor) ** number / math.factorial(number) / 2000
+            for part in (-0.75, -0.25, 0.25, 0.75) if number else (0.0,):
+                hours = round(factor + number * 0.5 + part * half * math.sqrt(number), 4)
+                weights[hours] = weights.get(hours, 0.0) + chance / (4 if number else 1)
+    expected = []
+    for chance in ENDS:
+        total = 0.0
+        for hours in sorted(weights):
+            total += weights[hours]
+            if total >= chance:
+                expected.append(hours)
+                break
+    assert ends(wall_hours(JobHours(1.0, speed, losses))) == pytest.approx(expected, rel=0.012)
