@@ -34,12 +34,11 @@ TRAINING = "slipway-demo-training"
 
 
 @pytest.fixture
-def account(tmp_path_factory, monkeypatch, warm_server):
+def account(tmp_path_factory, monkeypatch):
     """A sandbox that stays, as both people have it; its region is not bootstrapped."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    with warm_server.used():
-        yield Sandbox.attach(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
-        running_sandbox.stop(os.environ)
+    yield Sandbox.attach(running_sandbox.start(os.environ, scheduler="local"), region=REGION)
+    running_sandbox.stop(os.environ)
 
 
 @pytest.fixture

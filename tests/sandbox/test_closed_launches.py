@@ -16,6 +16,7 @@ from tests.sandbox.job_trainers import TRAINER, undisturbed
 from tests.waiting import until
 from tests.warm_app import WITHOUT_VALIDATION
 
+STARTS_SERVERS = True
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("closed-launches")]
 REGION, STEPS = "us-east-2", 300
 PLAN = """

@@ -14,6 +14,7 @@ from tests.sandbox.clients import client
 from tests.waiting import until
 from tests.warm_app import WITHOUT_VALIDATION
 
+STARTS_SERVERS = True
 pytestmark = [pytest.mark.server]
 REGION = "us-east-2"
 PLAN = f"""
