@@ -48,13 +48,10 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
     """The screen with at most some flips, without their explanations if `brief`, and some purchase options."""
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:] if verdict.text else ""
-    lines, pairs = ["", *fold(f"  {name}: {text}", width)], named_pairs(comparison)
-    if options == 1:
-        # The pair that decides stays.
-        pairs.sort(key=lambda pair: pair is not comparison.decisive_pair)
-    else:
+    lines = ["", *fold(f"  {name}: {text}", width)]
+    if options > 1:
         lines.append("")
-    lines += _pairs(pairs[:options], width)
+    lines += _pairs(named_pairs(comparison)[:options], width)
     if comparison.port is not None:
         lines += _port(comparison.port, width)
     if verdict.flips and flips:
@@ -101,8 +98,9 @@ def _short(flip: str, *, brief: bool) -> str:
 
 
 def named_pairs(comparison: Comparison) -> list[Pair]:
-    """The purchase options with a row of their own."""
-    return [pair for pair in comparison.pairs if pair.name != ""]
+    """The purchase options with a row of their own: the one that decides, then those that can be launched."""
+    named = (pair for pair in comparison.pairs if pair.name != "")
+    return sorted(named, key=lambda pair: (pair is not comparison.decisive_pair, not pair.allowed))
 
 
 def _pairs(pairs: Sequence[Pair], width: int) -> list[str]:
