@@ -72,11 +72,11 @@ AIMS = {
         " within 2 % of an event-by-event simulation with separate code, beyond four standard errors of the"
         " simulation. With 100,000 runs a job (`--runs`) and the plan data of 2026-11-29, all of 500 jobs"
         " hold, and so do all of another 500 (`--seed 11`); beyond the noise no percentile is more than 1.2"
-        " % off. Without the allowance 99.4 to 100 % of the jobs are within 2 % at each percentile"
-        " (`hours_p90_within` and its like); the farthest is 4 % off, a block whose 90th percentile lies at"
-        " the end of a day. The mean is within 5 %, except for new commitments, whose sets of nodes are"
-        " bought in steps, and LoRA on Trainium, whose range is so wide that the simulated mean is"
-        " uncertain. `middles_within_3_percent`: the total with every factor at its own median is within 3 %"
+        " % off. Without the allowance 99.0 to 100 % of the jobs are within 2 % at each percentile"
+        " (`hours_p90_within` and its like); the farthest is 7 % off. The mean is within 5 %, except for new"
+        " commitments, whose sets of nodes are bought in steps, and LoRA on Trainium, whose range is so wide"
+        " that the simulated mean is uncertain. `middles_within_3_percent`: the total with every factor at"
+        " its own median is within 3 %"
         " of the median of the total."
     ),
     "spot_simulation": (
