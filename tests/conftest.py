@@ -258,7 +258,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark, reason in missing.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
-    items.sort(key=start_order)
+    places = start_places(items)
+    items.sort(key=lambda item: places[group_name(item) or item])
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
@@ -298,11 +299,26 @@ def place_of(path: Path) -> str:
     return path.relative_to(TESTS).as_posix() if TESTS in path.parents else ""
 
 
-def start_order(item: pytest.Item) -> int:
-    """The position of a test's group among the groups that start first."""
+def group_name(item: pytest.Item) -> str | None:
+    """The group of a test; None for one that xdist distributes alone."""
     mark = item.get_closest_marker("xdist_group")
-    group = mark.args[0] if mark and mark.args else None
-    return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
+    return mark.args[0] if mark and mark.args else None
+
+
+def start_places(items: list[pytest.Item]) -> dict[str | pytest.Item, tuple[int, float]]:
+    """The place of each group, and of each test without one, in the order of their start.
+
+    Tests without a group mostly wait: they are spread evenly among the groups, whose tests keep the processors busy.
+    """
+    units = dict.fromkeys(group_name(item) or item for item in items)
+    counts, seen = Counter(isinstance(unit, str) for unit in units), Counter[bool]()
+    places: dict[str | pytest.Item, tuple[int, float]] = {}
+    for unit in units:
+        grouped = isinstance(unit, str)
+        first = LONGEST_FIRST.index(unit) if grouped and unit in LONGEST_FIRST else len(LONGEST_FIRST)
+        places[unit] = first, seen[grouped] / counts[grouped]
+        seen[grouped] += 1
+    return places
 
 
 def missing_components() -> dict[str, str]:

@@ -236,6 +236,21 @@ def test_longest_groups_run_first_and_the_slowest_are_reported(project):
     result.assert_outcomes(passed=3)
 
 
+def test_tests_that_wait_start_among_those_that_compute(project):
+    project.makepyfile(**{"attack/test_waits": "def test_one(): pass\ndef test_two(): pass"})
+    for module in ("test_first", "test_second"):
+        project.makepyfile(**{module: "def test_computes(): pass\ndef test_more(): pass"})
+    result = project.runpytest_subprocess("--collect-only", "-q", "-n", "0")
+    assert [line.rpartition("/")[2] for line in result.outlines if "::" in line] == [
+        "test_waits.py::test_one",
+        "test_first.py::test_computes",
+        "test_first.py::test_more",
+        "test_waits.py::test_two",
+        "test_second.py::test_computes",
+        "test_second.py::test_more",
+    ]
+
+
 def test_hypothesis_has_no_deadline_and_no_too_slow_check():
     """A slow machine finds no fault in what is right."""
     assert settings().deadline is None
