@@ -19,6 +19,7 @@ from tests.infra.counted import (
     drop,
     groups_of,
     hours_up,
+    job_hours,
     named,
     resources,
     start_h,
@@ -63,7 +64,7 @@ def start_with(workers, quote):
 
 
 def hyperpod_case(templates, quote):
-    hours = quote["hours"]["mid"]
+    hours = job_hours(quote)
     up_h, runs = hours_up(quote)
     groups = groups_of(templates)
     workers = groups["workers"]

@@ -60,8 +60,7 @@ class TestFile:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert done.stdout == "['Secrets Manager', 'SSM']\n", done.stderr
 
-    def test_endpoints_of_the_agents_services_are_those_of_botocore(self, built_agent, caplog):
-        caplog.set_level("ERROR")
+    def test_endpoints_of_the_agents_services_are_those_of_botocore(self, built_agent):
         with zipfile.ZipFile(built_agent[0]) as file:
             own = EndpointResolver(json.loads(file.read("lib/botocore/data/endpoints.json")))
         whole = EndpointResolver(create_loader().load_data("endpoints"))
