@@ -41,15 +41,20 @@ class ControlServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the socket; a second call does nothing."""
+        """Close the socket; a second call does nothing.
+
+        Without the socket's file no connection reaches the waiting thread: it ends with the process.
+        """
         if self._over.is_set():
             return
         self._over.set()
         # Closing a socket does not wake a waiting thread; a connection does. It does not wait for an answer.
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
-            caller.connect(str(self._address))
-        self._thread.join()
-        self._listener.close()
+        with socket.socket(socket.AF_UNIX) as caller:
+            reached = caller.connect_ex(str(self._address)) == 0
+        if reached:
+            self._thread.join()
+        with contextlib.suppress(FileNotFoundError):
+            self._listener.close()
 
     def _serve(self) -> None:
         while not self._over.is_set():
