@@ -28,8 +28,9 @@ from launcher.workflow.deploy.running_jobs import running_jobs
 from launcher.workflow.run.growing_lines import GrowingLines
 from tests.attack.commands import run
 from tests.attack.odd import VALUES, changed
+from tests.emulators.moto_server import KEYS
 from tests.plans import ROOT
-from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 MIB = 1 << 20
 RESTORE = """

@@ -18,7 +18,8 @@ import pytest
 from launcher.agent.manifest import Manifest, StoredFile
 from tests.attack.commands import run
 from tests.checks import refuse_obeyed
-from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX
+from tests.emulators.moto_server import KEYS
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 WORDS = (
     *(

@@ -9,19 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.node.process import signal_group
-from tests.emulators.moto_server import moto_server
+from tests.emulators.moto_server import KEYS, moto_server, s3_client
 from tests.plans import ROOT
 
 BUCKET = "checkpoints"
 URI = f"s3://{BUCKET}/run"
 PATIENCE_S = 240
-KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
 TORCHRUN = {
     "PET_NPROC_PER_NODE": "2",
     "PET_STANDALONE": "1",
@@ -145,21 +142,15 @@ def start_trainer(tmp_path_factory):
 def s3_server():
     """An S3 server with one empty bucket: the environment that leads there, and a client."""
     with moto_server() as endpoint:
-        client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-            config=Config(s3={"addressing_style": "path"}),
-        )
+        environment = KEYS | {"AWS_ENDPOINT_URL": endpoint}
+        client = s3_client(environment)
         client.create_bucket(Bucket=BUCKET)
 
         def keys():
             answer = client.list_objects_v2(Bucket=BUCKET, Prefix="run/")
             return sorted(entry["Key"].removeprefix("run/") for entry in answer.get("Contents", ()))
 
-        yield KEYS | {"AWS_ENDPOINT_URL": endpoint}, keys
+        yield environment, keys
         for entry in client.list_objects_v2(Bucket=BUCKET).get("Contents", ()):
             client.delete_object(Bucket=BUCKET, Key=entry["Key"])
         client.delete_bucket(Bucket=BUCKET)

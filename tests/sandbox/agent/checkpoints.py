@@ -4,8 +4,6 @@ import time
 from functools import cache
 from hashlib import sha256
 
-import boto3
-from botocore.config import Config
 from moto.backends import get_backend
 
 from launcher.agent.checkpoint import commit, retention
@@ -13,8 +11,8 @@ from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint_keys import commit_places
 from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.sandbox.aws import buckets
+from tests.emulators.moto_server import KEYS, s3_client
 
-KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
 BUCKET, PREFIX = "checkpoints", "a/run/"
 WRITE_MANIFESTS_ONCE = {
     "Effect": "Deny",
@@ -31,14 +29,7 @@ BOOKS = ("claim.json", "layout.json", "superseded.json", "withdrawn.json")
 @cache
 def client_of(endpoint):
     """The client of an S3 server, created once for all tests."""
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="x",
-        aws_secret_access_key="x",
-        config=Config(s3={"addressing_style": "path"}),
-    )
+    return s3_client(KEYS | {"AWS_ENDPOINT_URL": endpoint})
 
 
 class Checkpoints:

@@ -15,7 +15,8 @@ from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.agent.store.objects import Store
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
-from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX, WRITE_MANIFESTS_ONCE, Checkpoints
+from tests.emulators.moto_server import KEYS
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX, WRITE_MANIFESTS_ONCE, Checkpoints
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
 from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures

@@ -25,7 +25,8 @@ from launcher.rendering.names import symbolic_names
 from launcher.sandbox.cluster.imds import MetadataService
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
-from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX
+from tests.emulators.moto_server import KEYS
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 from tests.sandbox.agent.daemons import Slurm
 from tests.sandbox.slurm_cluster import GROUP, SPEC
 from tests.sandbox.slurm_jobs import SlurmJobs

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from launcher.agent.node.process_table import process_of
+from tests.emulators.moto_server import KEYS
 from tests.plans import ROOT
-from tests.sandbox.agent.checkpoints import BUCKET, KEYS
+from tests.sandbox.agent.checkpoints import BUCKET
 from tests.sandbox.agent.containers import (
     PROGRAMS,
     PYTHON,

@@ -15,7 +15,8 @@ from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 from launcher.agent.store.transfers import PART_BYTES
 from tests.checks import some
-from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX
+from tests.emulators.moto_server import KEYS
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 from tests.sandbox.agent.front import Front
 
 pytestmark = pytest.mark.server

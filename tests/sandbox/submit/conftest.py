@@ -12,9 +12,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 from launcher.sandbox.slurm.daemons import PrivateSlurm, client_environment
@@ -26,7 +24,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
-from tests.emulators.moto_server import moto_server
+from tests.emulators.moto_server import moto_server, s3_client
 from tests.sandbox.agent.conftest import nursery  # noqa: F401  a fixture
 from tests.waiting import until
 
@@ -263,14 +261,7 @@ def keys(s3_endpoint):
 
 @pytest.fixture
 def s3(keys):
-    client = boto3.client(
-        "s3",
-        endpoint_url=keys["AWS_ENDPOINT_URL"],
-        region_name="us-east-2",
-        aws_access_key_id=KEY_ID,
-        aws_secret_access_key=KEY,
-        config=Config(s3={"addressing_style": "path"}),
-    )
+    client = s3_client(keys)
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     yield client
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
