@@ -120,7 +120,7 @@ class Data:
             except StoreError as error:
                 if error.permanent or error.missing or error.cut_off:
                     raise
-                self._services.log.append("store-trouble", error=str(error))
+                self._services.log.append("store-error", error=str(error))
                 if self._over.wait(_PAUSE_S):
                     raise
         return call()
@@ -128,12 +128,12 @@ class Data:
     def _together(self, at: str, number: int) -> Ending | None:
         """Announce that this node's share is fetched, and wait for the shares of the others."""
         services, folder = self._services, f"{self._marks}/data-{number}/"
-        look_at = 0.0
+        next_poll = 0.0
         try:
             services.store.put_new(f"{folder}{services.peers.part}", b"{}\n")
             while True:
-                if time.monotonic() >= look_at:
-                    look_at = time.monotonic() + _MARK_POLL_S
+                if time.monotonic() >= next_poll:
+                    next_poll = time.monotonic() + _MARK_POLL_S
                     if len(services.store.sizes(folder)) >= services.peers.parts:
                         return None
                 notice = next_notice(services, _POLL_S)

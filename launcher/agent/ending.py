@@ -189,4 +189,4 @@ def give_up(events: Path, log: EventLog, *, own_mode: bool) -> None:
     try:
         events.with_name(GIVEN_UP_NAME).write_text(f"{NO_PROGRESS}\n", encoding="ascii")
     except OSError as error:
-        log.append("scratch-trouble", error=f"only run.retries limits further attempts: {error}")
+        log.append("scratch-error", error=f"only run.retries limits further attempts: {error}")

@@ -137,8 +137,8 @@ class Session:
         budget = stop_watch.begin(
             None if place.part else spec.stop_uri,
             on_stop=lambda text: self._notices.put(Notice(source=BUDGET, detail=text)),
-            on_trouble=lambda text: self._log.append(
-                "store-trouble", error=f"cannot check whether the budget is used up: {text}"
+            on_problem=lambda text: self._log.append(
+                "store-error", error=f"cannot check whether the budget is used up: {text}"
             ),
         )
         try:
@@ -168,7 +168,7 @@ class Session:
         try:
             self._events_path.with_name(NUMBER_NAME).write_text(f"{os.getpid()}\n", encoding="ascii")
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"the agent will not be notified of the time limit: {error}")
+            self._log.append("scratch-error", error=f"the agent will not be notified of the time limit: {error}")
 
     def _heartbeat(self) -> AbstractContextManager[None]:
         """The heartbeat, on every node: only a job whose nodes are all idle is hung."""
@@ -211,7 +211,7 @@ class Session:
             "checkpoint-removed", path=str(leftover.path), bytes=leftover.bytes, reason=f"{leftover}: {reason}"
         )
 
-    def _log_trouble(self, event: str, reason: str) -> None:
+    def _log_problem(self, event: str, reason: str) -> None:
         """Report that nothing a trainer writes is recognised; only the first node reports, if the agent stores."""
         if self._place.part == 0 and self._spec.checkpoint.mode == "agent":
             self._log.append(event, reason=reason)
@@ -279,7 +279,7 @@ class Session:
             marked=start.marked or self._marked_path.exists(),
             on_mark=self._remember_marks,
             interval_s=self._spec.checkpoint.interval_s,
-            on_trouble=self._log_trouble,
+            on_problem=self._log_problem,
             on_layout=self._log_layout,
             lead=None if self._place.part == 0 else self._layout_of_the_first,
             alone=self._place.parts == 1,
@@ -322,7 +322,7 @@ class Session:
         try:
             self._marked_path.touch()
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"cannot record that checkpoints are marked: {error}")
+            self._log.append("scratch-error", error=f"cannot record that checkpoints are marked: {error}")
 
     def _forecast(self) -> ForecastWatch | None:
         """The forecast, on the first node only: the steps are the same on all nodes."""
@@ -350,7 +350,7 @@ class Session:
         try:
             self._metrics_path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"the command has no place for its metrics: {error}")
+            self._log.append("scratch-error", error=f"the command has no place for its metrics: {error}")
         environment = self._variables(start)
         record = self._scratch.record_command
         command = Command(
@@ -358,7 +358,7 @@ class Session:
         )
         self._log.append("command-started", pid=command.pid)
         if not self._scratch.has_recorded(command.pid):
-            self._log.append("scratch-trouble", error="cannot record the command's process group")
+            self._log.append("scratch-error", error="cannot record the command's process group")
         return command
 
     def _variables(self, start: Start) -> dict[str, str]:
@@ -576,7 +576,7 @@ class Session:
             stored = {name.partition("/")[0] for name in (*stored, *self._layouts.belongings(folder))}
             names, size = left_behind(folder, stored, self._outputs())
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"cannot list the files left in {folder}: {error}")
+            self._log.append("scratch-error", error=f"cannot list the files left in {folder}: {error}")
             return
         if names:
             reason = f"{names} in the checkpoint folder are lost with the node; run.outputs stores them"

@@ -112,10 +112,10 @@ class Steps:
 
     def _wait_for_mark(self, done: str) -> Ending | None:
         """Wait until the first node has written its mark."""
-        look_at = 0.0
+        next_poll = 0.0
         while True:
-            if time.monotonic() >= look_at:
-                look_at = time.monotonic() + _MARK_POLL_S
+            if time.monotonic() >= next_poll:
+                next_poll = time.monotonic() + _MARK_POLL_S
                 if self._services.store.find_text(done) is not None:
                     return None
             notice = next_notice(self._services, _POLL_S)

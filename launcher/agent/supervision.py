@@ -194,7 +194,7 @@ class Supervision:
                 try:
                     self._services.scratch.record_finished(folder)
                 except OSError as error:
-                    self._log.append("scratch-trouble", error=f"cannot record a finished checkpoint: {error}")
+                    self._log.append("scratch-error", error=f"cannot record a finished checkpoint: {error}")
                 self._services.uploader.offer(folder)
 
     def _poll_metrics(self) -> None:

@@ -84,7 +84,7 @@ def stream_names(session: Session, group: str) -> Iterator[str]:
 
 
 def problem_line(session: Session, group: str) -> str | None:
-    """The last line of a log group that reports trouble, else its last line; None if the group has no line.
+    """The last line of a log group that reports a problem, else its last line; None if the group has no line.
 
     Raises:
         AwsError: a call failed for a reason other than a missing group or missing permission.

@@ -22,7 +22,7 @@ class NodeUse(StrEnum):
     OFF = "off"
 
     @property
-    def troubled(self) -> bool:
+    def needs_boot_output(self) -> bool:
         """Whether the node's boot output may show why no job runs on it."""
         return self in (NodeUse.STARTING, NodeUse.DOWN)
 
@@ -57,7 +57,7 @@ class ClusterNode:
     # The start of its instance, and the end of its last job; None if unknown.
     up_since: datetime | None
     idle_since: datetime | None
-    # The last lines of its boot output, of a troubled node.
+    # The last lines of its boot output, of a node that starts or is down.
     boot: tuple[str, ...] = ()
     # The pods of the job that run on it: agents know their node by the pod's name.
     pods: tuple[str, ...] = ()

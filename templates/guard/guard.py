@@ -389,7 +389,7 @@ class Guard:
         if limit is not None:
             usd = values[DOLLARS] = self.usd_per_check(limit.nodes if count is None else count)
         if state is not None:
-            if limit is not None and began is not None and not state.looks:
+            if limit is not None and began is not None and not state.checks:
                 self.attempt("date its first count", lambda: self.notify_of_first_count(limit, began))
             above = (count or 0) * (self.rate - (quoted or 0.0)) * (EVERY / HOUR)
             job = self.settings.job

@@ -22,7 +22,7 @@ from failures import RefusedError
 
 EMPTY = "{}"
 """The value in the stack's template (infra/parts/guard_function.py)."""
-MOST_LOOKS = 24
+MOST_CHECKS = 24
 """The checks that are remembered, two hours of them: an older one that arrives late is not counted."""
 MOST_SENT = 100
 """The notifications that are remembered; the whole value has at most 4,096 characters (Systems Manager's limit)."""
@@ -60,7 +60,7 @@ class State:
     stop_reason: str = ""
     stopped_at: datetime | None = None
     # The last counted checks, in minutes since 1970.
-    looks: list[int] = field(default_factory=list)
+    checks: list[int] = field(default_factory=list)
     # The last notifications by their name's digest, in minutes since 1970.
     sent: dict[str, int] = field(default_factory=dict)
 
@@ -93,7 +93,8 @@ class State:
                 job_nodes=[str(node) for node in document.get("job_nodes", ())],
                 stop_reason=str(document.get("stop_reason", "")),
                 stopped_at=moment_of(document.get("stopped_at")),
-                looks=[int(look) for look in document.get("looks", ())],
+                # "looks": a guard that an earlier version deployed.
+                checks=[int(check) for check in document.get("checks", document.get("looks", ()))],
                 sent={str(digest): int(minute) for digest, minute in document.get("sent", {}).items()},
             )
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
@@ -121,7 +122,7 @@ class State:
             "job_nodes": self.job_nodes,
             **({"stop_reason": self.stop_reason} if self.stopped_at is not None else {}),
             **({"stopped_at": self.stopped_at.isoformat()} if self.stopped_at is not None else {}),
-            "looks": self.looks,
+            "checks": self.checks,
             "sent": self.sent,
         }
         text = json.dumps(document, separators=(",", ":"))
@@ -129,7 +130,7 @@ class State:
 
     def count(
         self,
-        look: datetime,
+        check: datetime,
         *,
         usd: float,
         nodes: int | None,
@@ -141,7 +142,7 @@ class State:
         """Add one check, unless it was counted before.
 
         Args:
-            look: the scheduled time of the check.
+            check: the scheduled time of the check.
             usd: the cost since the check before it.
             nodes: the running nodes; None if they could not be counted.
             hours: the time since the check before it.
@@ -151,17 +152,17 @@ class State:
         """
         if began is not None and began != self.since:
             self.since, self.node_hours, self.above_usd = began, 0.0, 0.0
-        minute = minutes(look)
-        if minute in self.looks or (len(self.looks) == MOST_LOOKS and minute < self.looks[0]):
+        minute = minutes(check)
+        if minute in self.checks or (len(self.checks) == MOST_CHECKS and minute < self.checks[0]):
             return
-        self.looks = sorted([*self.looks, minute])[-MOST_LOOKS:]
+        self.checks = sorted([*self.checks, minute])[-MOST_CHECKS:]
         self.spent_usd += usd
         self.above_usd += above_usd
         self.job_usd += job_usd
         if nodes:
             self.node_hours += nodes * hours
             self.job_node_hours += nodes * hours
-            self.ran_until = look if self.ran_until is None else max(self.ran_until, look)
+            self.ran_until = check if self.ran_until is None else max(self.ran_until, check)
 
     def start_job(self, job: str) -> None:
         """Count a job from zero if it is not the one that was counted before."""

@@ -301,13 +301,13 @@ def test_changed_unit_price_differs_from_deployment(example_sides, part, quantit
 def test_reported_metrics_equal_counted_metrics():
     """The guard and the nodes run files of their own, which import nothing of the launcher."""
     files = ("templates/guard/guard.py", "templates/guard/schedule.py", "templates/guard/idleness.py", METRICS_SCRIPT)
-    guard, looks, quiet, nodes = (asset(name).read_text() for name in files)
+    guard, schedule, idleness, nodes = (asset(name).read_text() for name in files)
     reported = re.findall(r'values\["(\w+)"\] =|"(\w+)": float\(count\)', guard)
     assert {first or second for first, second in reported} == {*monitoring.GUARD_METRICS, monitoring.SPEND_METRIC}
     assert re.findall(r'\("(\w+)", sample\.', nodes) == list(monitoring.NODE_METRICS)
-    assert f"EVERY = timedelta(minutes={monitoring.GUARD_EVERY_MINUTES})" in looks
+    assert f"EVERY = timedelta(minutes={monitoring.GUARD_EVERY_MINUTES})" in schedule
     assert f"PERIOD_S = {3600 // monitoring.NODE_REPORTS_PER_HOUR}" in nodes
     assert f"JOBS_PERIOD_S = {3600 // monitoring.JOB_REPORTS_PER_HOUR}" in nodes
     assert re.findall(r'\("(\w+)", still_s', nodes) == re.findall(r'JOB_STILL = "(\w+)"', guard)
-    assert len(re.findall(r'"\w+": "(?:Average|Sum)"', quiet)) == monitoring.IDLE_METRICS
+    assert len(re.findall(r'"\w+": "(?:Average|Sum)"', idleness)) == monitoring.IDLE_METRICS
     assert monitoring.HEAD_NODE_METRICS == HEAD_METRICS

@@ -24,11 +24,11 @@ SUM = {
     "USD_PER_NODE_HOUR": "60",
     "IDLE_MINUTES": "0",
 }
-"""Two nodes at $60 an hour and $6 beside them: $10.50 a look; the reserve is three looks, $31.50."""
+"""Two nodes at $60 an hour and $6 beside them: $10.50 a check; the reserve is three checks, $31.50."""
 
 
 @pytest.fixture
-def looks(aws, guard_of):
+def run_checks(aws, guard_of):
     """Look every five minutes, from a moment on, and give the guard of each look."""
     client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
 
@@ -51,24 +51,24 @@ def word():
 
 
 class TestBudgetStopTiming:
-    def test_stop_message_written_while_limit_covers_final_checkpoint(self, aws, looks):
+    def test_stop_message_written_while_limit_covers_final_checkpoint(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 6)
+        run_checks(0, 6)
         assert (word(), aws.messages) == (None, [])
-        looks(6, 1)
+        run_checks(6, 1)
         assert word()["stop_at_usd"] == "100"
         assert float(word()["spent_usd"]) == pytest.approx(7 * 10.5)
         assert aws.fleet == "RUNNING"
 
-    def test_nodes_stop_after_settle_time_below_limit(self, aws, looks):
+    def test_nodes_stop_after_settle_time_below_limit(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 7)
-        looks(7, 1)
+        run_checks(0, 7)
+        run_checks(7, 1)
         assert aws.fleet == "STOP_REQUESTED"
         assert float(SUM["STOP_AT_USD"]) > 8 * 10.5 + 10.5
 
-    def test_starting_nodes_count_towards_limit(self, aws, looks):
-        looks(0, 1, STOP_AT_USD="31")
+    def test_starting_nodes_count_towards_limit(self, aws, run_checks):
+        run_checks(0, 1, STOP_AT_USD="31")
         assert word() is None or word()["stop_at_usd"] == "31"
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: stopped at the budget"]
 
@@ -98,10 +98,10 @@ class TestBudgetStopTiming:
         guard_of(USD_PER_NODE_HOUR="60").watch()
         assert aws.metric("DollarsPerLook") == []
 
-    def test_spending_continues_after_new_deployment(self, aws, looks, guard_of):
+    def test_spending_continues_after_new_deployment(self, aws, run_checks, guard_of):
         """Only the estimate begins anew."""
         aws.nodes(2)
-        looks(0, 5)
+        run_checks(0, 5)
         guard = guard_of(age_h=0.0, now=NOW + 5 * LOOK, **SUM)
         guard.watch()
         assert guard.spent == pytest.approx(6 * 10.5)
@@ -109,9 +109,9 @@ class TestBudgetStopTiming:
 
 
 class TestBudgetStopActions:
-    def test_budget_stop_notification_sent_once_with_fix(self, aws, looks):
+    def test_budget_stop_notification_sent_once_with_fix(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 7)
+        run_checks(0, 7)
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: stopped at the budget"
         assert "of the $100 of budget.stop_at_usd are spent" in text
@@ -119,36 +119,36 @@ class TestBudgetStopActions:
         assert "resume from its last checkpoint" in text
         assert "its 2 nodes end in 5 minutes" in text
 
-    def test_fleet_stop_after_budget_notified_once(self, aws, looks):
+    def test_fleet_stop_after_budget_notified_once(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 7)
+        run_checks(0, 7)
         assert len(aws.messages) == 1
-        looks(7, 3)
+        run_checks(7, 3)
         assert "slipway tiny: compute fleet stopped" in {subject for subject, _ in aws.messages}
         assert aws.fleet == "STOP_REQUESTED"
 
-    def test_stop_message_written_by_node_counts_as_old(self, aws, looks):
+    def test_stop_message_written_by_node_counts_as_old(self, aws, run_checks):
         """Nodes may write below that prefix too: what they put there does not keep them."""
         client("s3").put_object(Bucket=BUCKET, Key=KEY, Body=b"never")
         aws.nodes(2)
-        looks(0, 7)
+        run_checks(0, 7)
         assert aws.fleet == "STOP_REQUESTED"
 
-    def test_unwritable_store_does_not_keep_nodes(self, aws, looks):
+    def test_unwritable_store_does_not_keep_nodes(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 6, STOP_URI="s3://not-there/x.json")
-        looks(6, 2, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
+        run_checks(0, 6, STOP_URI="s3://not-there/x.json")
+        run_checks(6, 2, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
         assert aws.fleet == "RUNNING"
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: the guard could not act"
         assert "could not tell the job to stop: An error occurred (NoSuchBucket)" in text
-        looks(8, 1, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
+        run_checks(8, 1, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
         assert aws.fleet == "STOP_REQUESTED"
         assert "the guard could not tell the job to stop" in aws.messages[0][1]
 
-    def test_raised_limit_has_new_stop_message(self, aws, looks):
+    def test_raised_limit_has_new_stop_message(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 8)
+        run_checks(0, 8)
         aws.set_fleet("RUNNING")
-        looks(8, 1, STOP_AT_USD="200", STOP_URI=f"s3://{BUCKET}/jobs/.budget/stack/200.json")
+        run_checks(8, 1, STOP_AT_USD="200", STOP_URI=f"s3://{BUCKET}/jobs/.budget/stack/200.json")
         assert aws.fleet == "RUNNING"

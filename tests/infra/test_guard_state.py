@@ -38,7 +38,7 @@ def store(aws):
 
 
 @pytest.fixture
-def looks(aws, store, guard_of):
+def run_checks(aws, store, guard_of):
     """Look every five minutes from a step on; give the last guard."""
 
     def poll(first, count, **variables):
@@ -61,27 +61,27 @@ def forge(name, *values, namespace="Slipway", **dimensions):
 
 class TestMetrics:
     @pytest.mark.parametrize("value", [0.0, -1e6])
-    def test_forged_zero_metrics_do_not_prevent_budget_stop(self, aws, looks, value):
+    def test_forged_zero_metrics_do_not_prevent_budget_stop(self, aws, run_checks, value):
         aws.nodes(2)
         for name in ("DollarsPerLook", "Dollars", "RunningNodes", "NodeHours", "EstimatedSpend"):
             forge(name, *[value] * 12)
-        assert looks(0, 7).spent == pytest.approx(7 * 10.5)
-        looks(7, 1)
+        assert run_checks(0, 7).spent == pytest.approx(7 * 10.5)
+        run_checks(7, 1)
         assert aws.fleet == "STOP_REQUESTED"
 
     @pytest.mark.parametrize("name", ["DollarsPerLook", "Dollars", "RunningNodes"])
-    def test_forged_high_metrics_stop_no_other_cluster(self, aws, looks, name):
+    def test_forged_high_metrics_stop_no_other_cluster(self, aws, run_checks, name):
         aws.nodes(2)
         forge(name, *[1e6] * 12)
-        assert looks(0, 3).spent == pytest.approx(3 * 10.5)
+        assert run_checks(0, 3).spent == pytest.approx(3 * 10.5)
         assert (aws.fleet, aws.messages) == ("RUNNING", [])
 
-    def test_forged_notification_mark_silences_no_failure(self, aws, looks):
+    def test_forged_notification_mark_silences_no_failure(self, aws, run_checks):
         forge("FailedCalls", *[1] * 12, Call="UpdateItem: AccessDenied")
         forge("FailedCalls", *[1] * 12, Call="calculate its cost: ValueError")
         aws.nodes(2)
         with pytest.raises(Exception, match="NoSuchBucket"):
-            looks(0, 1, FOLDER_URI="s3://not-there/x", IDLE_MINUTES="60")
+            run_checks(0, 1, FOLDER_URI="s3://not-there/x", IDLE_MINUTES="60")
         assert "slipway tiny: the guard could not act" in dict(aws.messages)
 
     @pytest.mark.parametrize("namespace", ["Slipway", "Slipway/Nodes/other"])
@@ -96,17 +96,17 @@ class TestMetrics:
 
 class TestObjects:
     @pytest.mark.parametrize("at", ["2099-01-01T00:00:00+00:00", "never", ""])
-    def test_forged_future_stop_object_does_not_keep_nodes(self, aws, store, looks, at):
+    def test_forged_future_stop_object_does_not_keep_nodes(self, aws, store, run_checks, at):
         """Policies deny nodes this folder (infra/parts/node_policy.py); S3's own time counts in any case."""
         store.put_object(Bucket=BUCKET, Key=KEY, Body=json.dumps({"at": at}))
         aws.nodes(2)
         later = datetime.fromisoformat("2026-12-01T00:00:00+00:00") - NOW
-        looks(0, 7)
-        looks(int(later / LOOK), 1)
+        run_checks(0, 7)
+        run_checks(int(later / LOOK), 1)
         assert aws.fleet == "STOP_REQUESTED"
 
     @pytest.mark.parametrize("place", ["", "running/"])
-    def test_flood_of_objects_needs_few_requests_and_stops_in_time(self, aws, store, looks, place):
+    def test_flood_of_objects_needs_few_requests_and_stops_in_time(self, aws, store, run_checks, place):
         body = json.dumps({"job": "x", "still_s": 0, "over": True}).encode()
         for number in range(2500):
             s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/trouble/{place}{number:05}.json", body)
@@ -115,7 +115,7 @@ class TestObjects:
         client("ssm").put_parameter(Name=STATE, Value=spent, Type="String", Overwrite=True)
         requests = []
         store.meta.events.register("before-call.s3", lambda model, **_: requests.append(model.name))
-        looks(0, 2, IDLE_MINUTES="60", HUNG_MINUTES="30")
+        run_checks(0, 2, IDLE_MINUTES="60", HUNG_MINUTES="30")
         assert len(requests) < 2 * 250
         assert aws.fleet == "STOP_REQUESTED"
 
@@ -127,11 +127,11 @@ class TestObjects:
             beats = trouble.Folder(store, f"s3://{BUCKET}/{FOLDER}").beats(datetime.now(NOW.tzinfo), 60.0)
         assert (beats[0].still_s, beats[-1]) == (9999, trouble.AT_WORK)
 
-    def test_heartbeats_of_previous_day_are_removed(self, aws, store, looks):
+    def test_heartbeats_of_previous_day_are_removed(self, aws, store, run_checks):
         store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/running/old.json", Body="{}")
         aws.nodes(1)
         later = datetime.fromisoformat("2027-01-01T00:00:00+00:00") - NOW
-        looks(int(later / LOOK), 1, STOP_AT_USD="100000")
+        run_checks(int(later / LOOK), 1, STOP_AT_USD="100000")
         assert store.list_objects_v2(Bucket=BUCKET, Prefix=f"{FOLDER}/trouble/").get("Contents", []) == []
 
 
@@ -148,7 +148,7 @@ class TestTimeLimit:
         module.respond(guard, {}, Context())
         assert (aws.metric("RunningNodes"), guard.spent, aws.messages) == ([2], 10.5, [])
 
-    def test_check_killed_during_messages_has_stored_spending(self, aws, looks, guard_of):
+    def test_check_killed_during_messages_has_stored_spending(self, aws, run_checks, guard_of):
         aws.nodes(2)
 
         class Killed(BaseException):
@@ -166,11 +166,11 @@ class TestTimeLimit:
 
 
 class TestState:
-    def test_template_value_written_again_does_not_reset_spending(self, aws, looks):
+    def test_template_value_written_again_does_not_reset_spending(self, aws, run_checks):
         aws.nodes(2)
-        looks(0, 4)
+        run_checks(0, 4)
         client("ssm").put_parameter(Name=STATE, Value=EMPTY_STATE, Type="String", Overwrite=True)
-        assert looks(4, 1).spent == pytest.approx(5 * 10.5)
+        assert run_checks(4, 1).spent == pytest.approx(5 * 10.5)
 
     @pytest.mark.parametrize(
         "value", ["x", "[]", "null", '{"spent_usd": "much"}', '{"since": "2026-11-20"}', '{"sent": []}']
@@ -182,11 +182,19 @@ class TestState:
         assert client("ssm").get_parameter(Name=STATE)["Parameter"]["Value"] == value
         assert "could not read its state" in dict(aws.messages)["slipway tiny: the guard could not act"]
 
-    def test_event_two_hours_late_is_not_counted_twice(self, module, aws, looks, guard_of):
+    def test_checks_of_an_earlier_version_are_counted_once(self, aws, store, guard_of):
         aws.nodes(1)
-        looks(0, 40, STOP_AT_USD="100000")
+        minute = int(NOW.timestamp()) // 60
+        client("ssm").put_parameter(Name=STATE, Value=json.dumps({"looks": [minute]}), Type="String", Overwrite=True)
+        guard = guard_of(now=NOW, **LIMIT)
+        guard.watch()
+        assert guard.spent == 0
+
+    def test_event_two_hours_late_is_not_counted_twice(self, module, aws, run_checks, guard_of):
+        aws.nodes(1)
+        run_checks(0, 40, STOP_AT_USD="100000")
         late = guard_of(now=NOW + 41 * LOOK, **{**LIMIT, "STOP_AT_USD": "100000"})
-        before = looks(40, 1, STOP_AT_USD="100000").spent
+        before = run_checks(40, 1, STOP_AT_USD="100000").spent
         module.respond(late, {"time": (NOW + 3 * LOOK).isoformat()})
         assert late.spent == before
 

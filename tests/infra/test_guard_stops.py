@@ -125,7 +125,7 @@ BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
 
 
 @pytest.fixture
-def look_at(monkeypatch):
+def run_check(monkeypatch):
     """One look of a target's guard, with the word to its job given long ago; what people were told."""
     with account_of(monkeypatch, SlurmAccount) as account:
         s3 = client("s3")
@@ -163,11 +163,11 @@ def look_at(monkeypatch):
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.module)
 @pytest.mark.parametrize("reason", REASONS)
-def test_every_billed_state_is_stopped_for_every_reason(look_at, target, reason):
+def test_every_billed_state_is_stopped_for_every_reason(run_check, target, reason):
     for state in some(target.states):
         if target is Workers and reason == "sum" and state not in BILLED:
             continue  # nothing is billed
-        subjects = [subject for subject, _ in look_at(target, state, reason)]
+        subjects = [subject for subject, _ in run_check(target, state, reason)]
         stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
         assert len(subjects) == (stops and state not in target.gone), (state, subjects)
 
@@ -178,9 +178,9 @@ CAUSES = {"time": EndedBy.TIME_LIMIT, "sum": EndedBy.BUDGET}
 
 @pytest.mark.parametrize("target", [Fleet, Group, Workers], ids=lambda target: target.module)
 @pytest.mark.parametrize("reason", WORDS)
-def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(look_at, target, reason):
+def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(run_check, target, reason):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running"})
-    look_at(target, state, reason, FOLDER_URI=f"s3://{BUCKET}/jobs/.guard/x")
+    run_check(target, state, reason, FOLDER_URI=f"s3://{BUCKET}/jobs/.guard/x")
     stop = json.loads(client("s3").get_object(Bucket=BUCKET, Key=RECORDED)["Body"].read())
     assert stop["schema"] == "slipway.guard-stop/1"
     assert WORDS[reason] in stop["text"]
@@ -189,24 +189,24 @@ def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(look_at, target, reas
 
 
 @pytest.mark.parametrize("target", [Fleet, Group, Workers], ids=lambda target: target.module)
-def test_refused_or_earlier_stop_leaves_no_reason(look_at, target):
+def test_refused_or_earlier_stop_leaves_no_reason(run_check, target):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running"})
     folder = f"s3://{BUCKET}/jobs/.guard/x"
-    look_at(target, state, "time", refused="AccessDeniedException", FOLDER_URI=folder)
-    look_at(target, target.gone[0], "time", FOLDER_URI=folder)
+    run_check(target, state, "time", refused="AccessDeniedException", FOLDER_URI=folder)
+    run_check(target, target.gone[0], "time", FOLDER_URI=folder)
     assert "Contents" not in client("s3").list_objects_v2(Bucket=BUCKET, Prefix=RECORDED)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceInUseException"])
-def test_refused_stop_notified_daily_and_retried_each_check(look_at, target, code):
+def test_refused_stop_notified_daily_and_retried_each_check(run_check, target, code):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running", "InService"})
     for step in range(3):
-        notifications = look_at(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
+        notifications = run_check(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
         assert len(notifications) == (step == 0)
         for subject, text in notifications:
             assert subject == "slipway tiny: the guard could not act"
             assert f"could not stop its nodes: An error occurred ({code})" in text
-    notifications = look_at(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
+    notifications = run_check(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
     assert len(notifications) == 1
-    assert look_at(target, state, "time", now=NOW + timedelta(days=1, minutes=10))
+    assert run_check(target, state, "time", now=NOW + timedelta(days=1, minutes=10))

@@ -51,10 +51,10 @@ def test_budget_omitted_in_region_without_resource_type(synthesised, catalog):
     for region, expected in (("eu-north-1", 0), ("us-east-2", 1)):
         assembly = synthesised(text.replace("REGION", region), usd_per_hour="55")
         assert len(assembly.resources("training", BUDGET)) == expected
-        spoken = assembly.template("training")["Outputs"]["GuardrailSummary"]["Value"]
-        assert ("no AWS Budget: CloudFormation in eu-north-1 has none" in spoken) == (not expected)
+        summary = assembly.template("training")["Outputs"]["GuardrailSummary"]["Value"]
+        assert ("no AWS Budget: CloudFormation in eu-north-1 has none" in summary) == (not expected)
         # The guard's own estimate and its alarm stay.
-        assert "alarm at an estimated $3000" in spoken
+        assert "alarm at an estimated $3000" in summary
         metrics = {alarm["MetricName"] for alarm in assembly.resources("training", "AWS::CloudWatch::Alarm").values()}
         assert "EstimatedSpend" in metrics
         assert bool(list(budget_findings(assembly.plan.request, region))) == (not expected)

@@ -52,7 +52,7 @@ def _collect_steps(peers: Peers) -> tuple[int | None, int | None]:
     _refuse_one_that_ended(gathered.stopped)
     if gathered.silent_s > _SILENCE_S:
         raise LostNodeError(f"node {', '.join(gathered.silent.values())} stopped responding before the command started")
-    if gathered.spoken < peers.parts or gathered.lowest is None:
+    if gathered.reported < peers.parts or gathered.lowest is None:
         return None, None
     if gathered.lowest == gathered.highest:
         peers.publish_state(go=gathered.lowest)

@@ -160,7 +160,7 @@ class Claim(threading.Thread):
             with self._lock:
                 self._write(replace(self._own, released=True))
         except StoreError as error:
-            self._log.append("claim-trouble", error=f"cannot release the claim on the checkpoints: {error}")
+            self._log.append("claim-error", error=f"cannot release the claim on the checkpoints: {error}")
 
     def run(self) -> None:
         """Renew the heartbeat until the job ends or the claim is lost; the committing thread detects a loss itself."""
@@ -172,7 +172,7 @@ class Claim(threading.Thread):
                         self._write(replace(self._own, beat=self._own.beat + 1))
             except StoreError as error:
                 if not reported:
-                    self._log.append("claim-trouble", error=str(error))
+                    self._log.append("claim-error", error=str(error))
                 reported = True
 
     def _write(self, owner: Owner) -> None:

@@ -159,7 +159,7 @@ class DcpWatch(threading.Thread):
         self._tagging = tagging
         self._newest = newest.step if newest is not None else -1
         self._on_taken_over = on_taken_over
-        self._trouble = ""
+        self._problem = ""
         self._over = threading.Event()
 
     @property
@@ -179,7 +179,7 @@ class DcpWatch(threading.Thread):
         if self.is_alive():
             self.join()
         deadline = time.monotonic() + _LAST_POLL_S
-        while not self._check() and self._trouble and time.monotonic() < deadline:
+        while not self._check() and self._problem and time.monotonic() < deadline:
             time.sleep(1.0)
 
     def _check(self) -> bool:
@@ -198,9 +198,9 @@ class DcpWatch(threading.Thread):
             self._on_taken_over(str(error))
             return False
         except StoreError as error:
-            if str(error) != self._trouble:
-                self._log.append("store-trouble", error=str(error))
-            self._trouble = str(error)
+            if str(error) != self._problem:
+                self._log.append("store-error", error=str(error))
+            self._problem = str(error)
             return not self._over.is_set()
-        self._trouble = ""
+        self._problem = ""
         return True

@@ -120,7 +120,7 @@ class OwnWatch(threading.Thread):
         self._patience_s = patience_s(interval_s)
         self._poll_s = min(max(interval_s / 4, _MIN_POLL_S), _MAX_POLL_S)
         self._over = threading.Event()
-        self._trouble = ""
+        self._problem = ""
         self._silent = False
         self._changed_at = time.monotonic()
         self._last = self._first_snapshot()
@@ -153,11 +153,11 @@ class OwnWatch(threading.Thread):
         try:
             snapshot = self._snapshot()
         except StoreError as error:
-            if str(error) != self._trouble:
-                self._log.append("store-trouble", error=str(error))
-            self._trouble = str(error)
+            if str(error) != self._problem:
+                self._log.append("store-error", error=str(error))
+            self._problem = str(error)
             return
-        self._trouble = ""
+        self._problem = ""
         if snapshot != self._last:
             self._last, self._changed_at, self._silent = snapshot, now, False
             self._moved()
@@ -187,7 +187,7 @@ class OwnWatch(threading.Thread):
         except StoreError as error:
             if error.permanent or error.missing:
                 raise
-            self._log.append("store-trouble", error=str(error))
+            self._log.append("store-error", error=str(error))
             return _Snapshot(stamps={})
 
     def _snapshot(self) -> _Snapshot:

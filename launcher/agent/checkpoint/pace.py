@@ -123,4 +123,4 @@ class Pace:
         try:
             self._write(seconds)
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"cannot write the checkpoint interval: {error}")
+            self._log.append("scratch-error", error=f"cannot write the checkpoint interval: {error}")

@@ -24,13 +24,13 @@ class Recognition:
     """Measures how long a trainer runs without a checkpoint, and reports it once."""
 
     def __init__(
-        self, folder: Path, trees: Iterable[Path] = (), *, interval_s: float, on_trouble: Callable[[str, str], None]
+        self, folder: Path, trees: Iterable[Path] = (), *, interval_s: float, on_problem: Callable[[str, str], None]
     ) -> None:
         """Record the current entries of the folder, and of folders below it, which this attempt did not write."""
         self._there = {path: _stamp(path) for place in (folder, *trees) for path in entries_of(place)}
         self._folder = folder
         self._patience_s = patience_s(interval_s)
-        self._report = on_trouble
+        self._report = on_problem
         self._begun_at: float | None = None
         self._changed_at: float | None = None
         self._reported: set[str] = set()

@@ -30,4 +30,4 @@ class Recording:
         try:
             record()
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"cannot record {what}: {error}")
+            self._log.append("scratch-error", error=f"cannot record {what}: {error}")

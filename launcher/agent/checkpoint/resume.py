@@ -267,7 +267,7 @@ class Resumption:
                 self.scratch.release(start.newest.step, layout=self.layouts.of(start.newest).key)
             self.scratch.forget_previous()
         except OSError as error:
-            self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
+            self.log.append("scratch-error", error=f"cannot record the finished checkpoints on this node: {error}")
         start = _with_present_files(start)
         if start.newest is not None and self.peers.part == 0:
             self._compare_parts(start.newest)
@@ -287,7 +287,7 @@ class Resumption:
         try:
             before = self._before(newest)
         except StoreError as error:
-            self.log.append("store-trouble", error=f"cannot compare step {newest.step} with the one before: {error}")
+            self.log.append("store-error", error=f"cannot compare step {newest.step} with the one before: {error}")
             return
         lacking = {file.part for file in before.files} - nodes if before is not None else set()
         if before is not None and lacking:
@@ -312,7 +312,7 @@ class Resumption:
         try:
             self.claim.take(over=self.notices.pending)
         except StoreError as error:
-            self.log.append("claim-trouble", error=str(error))
+            self.log.append("claim-error", error=str(error))
         self.claim.start()
 
     def _settle_backlog(self, withdrawal: Withdrawal) -> None:

@@ -32,7 +32,7 @@ class Rotation:
         self._others: dict[str, tuple[int, tuple[LocalFile, ...]]] = {}
         self._stored: set[int] = set()
         self._said: tuple[list[int], list[str]] = ([], [])
-        self._look_at = 0.0
+        self._next_poll = 0.0
         if restored is not None:
             self.record_finished(restored)
             self.record_stored(restored.step)
@@ -50,9 +50,9 @@ class Rotation:
 
     def poll(self, now: float) -> None:
         """Announce or repeat removals, at most every 5 seconds (`now`: monotonic seconds)."""
-        if self._peers.alone or now < self._look_at:
+        if self._peers.alone or now < self._next_poll:
             return
-        self._look_at = now + _POLL_S
+        self._next_poll = now + _POLL_S
         if self._peers.part == 0:
             self._announce()
         else:

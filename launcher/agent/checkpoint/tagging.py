@@ -89,7 +89,7 @@ class Tags:
 # What is superseded the first node alone decides. Of many objects it puts a part each on up to seven sheets,
 # `tagging/0.json` and on, and says in its own state which nodes they are for: every time others, in turn. A node tags
 # what is on its sheet and writes in its place that it is done. What does not come back, because a node has ended, is
-# gone or has trouble, the first node tags itself: to tag twice does no harm.
+# gone or cannot tag, the first node tags itself: to tag twice does no harm.
 #
 # Eight nodes at once are 64 requests at once, some 2,000 a second, and so the most: S3 takes 3,500 writes a second
 # below one prefix, and checkpoints go there too. To the first node it is two requests a sheet beside the looks, to

@@ -513,7 +513,7 @@ class Uploader(threading.Thread):
             self._log.append("checkpoint-dropped", step=step, reason=reason)
         self._reports.taken_over(reason)
 
-    # -------------------------------------------------------------------------------------------------------- trouble
+    # ------------------------------------------------------------------------------------------------------- problems
 
     def _pause(self, step: int, error: StoreError) -> None:
         with self._changed:

@@ -130,7 +130,7 @@ class CheckpointWatch:
         marked: bool = False,
         on_mark: Callable[[], None] = lambda: None,
         interval_s: float = math.inf,
-        on_trouble: Callable[[str, str], None] = lambda *_: None,
+        on_problem: Callable[[str, str], None] = lambda *_: None,
         on_layout: Callable[[Layout], None] = lambda _: None,
         lead: Callable[[], str] | None = None,
         alone: bool = True,
@@ -144,7 +144,7 @@ class CheckpointWatch:
             marked: Checkpoints of this run are known to be renamed into place or to get a `_DONE`.
             on_mark: Called at the first such rename or `_DONE`.
             interval_s: Seconds between checkpoints.
-            on_trouble: Called with an event and a reason if nothing is recognised for a long time.
+            on_problem: Called with an event and a reason if nothing is recognised for a long time.
             on_layout: Called when the framework's layout is known.
             lead: On other nodes than the first: returns the layout that the first node has found, empty until then. The
                 framework marks finished checkpoints only on the first node.
@@ -157,7 +157,7 @@ class CheckpointWatch:
         self._alone = alone
         self._renames = RenameWatch(checkpoints)
         if self._renames.problem:
-            on_trouble(
+            on_problem(
                 "renames-not-reported", f"renames are not detected as the end of a checkpoint: {self._renames.problem}"
             )
         self._marked = marked
@@ -177,7 +177,7 @@ class CheckpointWatch:
         self._changes: list[tuple[int, str]] = []
         # Folders with restored checkpoints, to which the trainer adds its own (OpenRLHF's `_actor`).
         self._trees = {checkpoints / name.rpartition("/")[0] for name in self._restored if "/" in name}
-        self._recognition = Recognition(checkpoints, self._trees, interval_s=interval_s, on_trouble=on_trouble)
+        self._recognition = Recognition(checkpoints, self._trees, interval_s=interval_s, on_problem=on_problem)
         self._recognised = False
         self.wrote = False
         """Whether this attempt ever wrote anything, under any name."""

@@ -44,7 +44,7 @@ class Gathered:
     """The known state of a node and of the nodes below it.
 
     Attributes:
-        spoken: Number of nodes that have reported their restored checkpoint.
+        reported: Number of nodes that have reported their restored checkpoint.
         lowest: The lowest restored step; `agreement.NONE` if a node restored none.
         highest: The highest restored step.
         wrote_none: Bits of the nodes in whose checkpoint folder nothing ever appeared.
@@ -63,7 +63,7 @@ class Gathered:
         chips: Rates of each node's slowest chip.
     """
 
-    spoken: int = 0
+    reported: int = 0
     lowest: int | None = None
     highest: int | None = None
     wrote_none: int = 0
@@ -83,7 +83,7 @@ class Gathered:
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as a part of a node's state."""
         return {
-            "spoken": [self.spoken, self.lowest, self.highest],
+            "reported": [self.reported, self.lowest, self.highest],
             "bits": [f"{bits:x}" for bits in (self.wrote_none, self.clean, self.ended)],
             "last": self.last,
             "answers": [self.question, f"{self.confirmed:x}", f"{self.denied:x}"],
@@ -98,13 +98,13 @@ class Gathered:
 def parse(document: Any) -> Gathered:
     """Parse the state that another node gathered; empty if unreadable."""
     try:
-        spoken, lowest, highest = document["spoken"]
+        reported, lowest, highest = document["reported"]
         wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
         stopped, last = document["stopped"], document["last"]
         number, confirmed, denied = document["answers"]
         work, chips = (spread.parse(rates) for rates in document["rates"])
         return Gathered(
-            spoken=int(spoken),
+            reported=int(reported),
             lowest=lowest if lowest is None else int(lowest),
             highest=highest if highest is None else int(highest),
             wrote_none=wrote_none,
@@ -128,16 +128,16 @@ def parse(document: Any) -> Gathered:
 def node_state(part: int, state: Mapping[str, Any]) -> Gathered:
     """The gathered form of a node's own state."""
     restored, bit, code = state.get("restored"), 1 << part, state.get("exit_code")
-    spoke = type(restored) is int
+    has_reported = type(restored) is int
     stopped = bool(state.get("ended")) and "go" not in state
     last = state.get("last")
     number, confirms = _answer(state.get("answer"))
     rates = state.get("rates")
     rates = rates if isinstance(rates, dict) else {}
     return Gathered(
-        spoken=int(spoke),
-        lowest=restored if spoke else None,
-        highest=restored if spoke else None,
+        reported=int(has_reported),
+        lowest=restored if has_reported else None,
+        highest=restored if has_reported else None,
         wrote_none=bit if state.get("wrote") is False else 0,
         clean=bit if state.get("clean") is True else 0,
         ended=bit if state.get("ended") else 0,
@@ -170,7 +170,7 @@ def join_states(one: Gathered, other: Gathered) -> Gathered:
     answers = [gathered for gathered in (one, other) if gathered.question == number]
     silent = dict(sorted({**one.silent, **other.silent}.items())[:_MAX_NAMED])
     return Gathered(
-        spoken=one.spoken + other.spoken,
+        reported=one.reported + other.reported,
         lowest=min(steps, default=None),
         highest=max(steps, default=None),
         wrote_none=one.wrote_none | other.wrote_none,

@@ -67,14 +67,14 @@ class SpotWatch(threading.Thread):
         *,
         poll_s: float,
         on_notice: Callable[[Notice], None],
-        on_trouble: Callable[[str], None],
+        on_problem: Callable[[str], None],
     ) -> None:
         """`on_notice` receives the notice once, and before it a rebalance recommendation if one arrives."""
         super().__init__(name="spot-watch", daemon=True)
         self._url = base_url
         self._poll_s = poll_s
         self._on_notice = on_notice
-        self._on_trouble = on_trouble
+        self._on_problem = on_problem
         self._token = ""
         self._recommended = False
         self._reported: set[str] = set()
@@ -142,7 +142,7 @@ class SpotWatch(threading.Thread):
     def _report(self, problem: _NoticeError) -> None:
         if problem.kind not in self._reported:
             self._reported.add(problem.kind)
-            self._on_trouble(f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind)
+            self._on_problem(f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind)
 
 
 def _date(text: str | None) -> datetime:
@@ -209,7 +209,7 @@ class Notices:
             endpoint(environment),
             poll_s=poll_s,
             on_notice=self.put,
-            on_trouble=lambda text: log.append("metadata-trouble", error=text),
+            on_problem=lambda text: log.append("metadata-error", error=text),
         )
         self._watch.start()
 

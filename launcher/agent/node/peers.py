@@ -70,7 +70,7 @@ class Peers(threading.Thread):
         self._first_read_at = self._first_changed_at = time.monotonic()
         self._published: dict[str, Notice] = {}
         self._known: set[str] = set()
-        self._troubled = False
+        self._problem_reported = False
 
     @property
     def alone(self) -> bool:
@@ -311,10 +311,10 @@ class Peers(threading.Thread):
             self._report(error)
 
     def _report(self, error: Exception) -> None:
-        if not self._troubled:
-            self._troubled = True
+        if not self._problem_reported:
+            self._problem_reported = True
             self._log.append(
-                "peers-trouble", error=f"other nodes cannot be reached through {self._board.location}: {error}"
+                "peers-error", error=f"other nodes cannot be reached through {self._board.location}: {error}"
             )
 
 

@@ -29,7 +29,7 @@ class Shutdown:
         self._log = log
         self._asked: dict[tuple[int, int], Process] = {}
         self._sent: set[signal.Signals] = set()
-        self._look_at: float | None = None
+        self._next_poll: float | None = None
         self._unhandled = False
         self._waits = True
         self._term_at: float | None = None
@@ -58,12 +58,12 @@ class Shutdown:
         """Request that the ranks save and exit; without `waits`, a command that cannot be asked ends at once."""
         self._waits = waits
         if self._signals:
-            self._look_at = time.monotonic()
+            self._next_poll = time.monotonic()
 
     def go_on(self, now: float) -> None:
         """Perform the actions that are due."""
-        if self._look_at is not None and now >= self._look_at and not self.enforced:
-            self._look_at = now + _POLL_S
+        if self._next_poll is not None and now >= self._next_poll and not self.enforced:
+            self._next_poll = now + _POLL_S
             self._ask()
         if self._term_at is None and self._command.returncode is not None:
             self._term_at = now + _LINGER_S

@@ -33,7 +33,7 @@ class Heartbeat(threading.Thread):
         self._about = about
         self._still_s = still_s
         self._log = log
-        self._troubled = False
+        self._problem_reported = False
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -70,9 +70,9 @@ class Heartbeat(threading.Thread):
         try:
             self._store.write_text(self._key, json.dumps(document))
         except StoreError as error:
-            if not self._troubled:
-                self._troubled = True
-                self._log.append("store-trouble", error=f"the guard may consider this node idle: {error}")
+            if not self._problem_reported:
+                self._problem_reported = True
+                self._log.append("store-error", error=f"the guard may consider this node idle: {error}")
 
     def finish(self) -> None:
         """Report that the attempt is over; after a few seconds give up, and the object becomes stale."""

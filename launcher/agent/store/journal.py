@@ -56,14 +56,14 @@ def end_of(sizes: dict[str, int]) -> int:
 class Journal(threading.Thread):
     """Copies files of this node to the store."""
 
-    def __init__(self, store: Store, on_trouble: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, on_problem: Callable[[str], None]) -> None:
         super().__init__(name="journal", daemon=True)
         self._store = store
-        self._on_trouble = on_trouble
+        self._on_problem = on_problem
         self._files: dict[str, _JournalFile] = {}
         self._over = threading.Event()
         self._lock = threading.Lock()
-        self._troubled = False
+        self._problem_reported = False
 
     def keep(self, name: str, read: Callable[[], bytes], sent: Callable[[int], None] = lambda _: None) -> None:
         """Store the bytes that `read` returns: those since its last call. `sent` receives the number stored."""
@@ -95,9 +95,9 @@ class Journal(threading.Thread):
                     file.pending += file.read()
                     self._send(name, file)
             except StoreError as error:
-                if not self._troubled:
-                    self._troubled = True
-                    self._on_trouble(str(error))
+                if not self._problem_reported:
+                    self._problem_reported = True
+                    self._on_problem(str(error))
                 return False
         return True
 

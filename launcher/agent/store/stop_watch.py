@@ -19,7 +19,7 @@ class StopWatch(threading.Thread):
         uri: str | None,
         *,
         on_stop: Callable[[str], None],
-        on_trouble: Callable[[str], None],
+        on_problem: Callable[[str], None],
         poll_s: float = POLL_S,
         timeout_s: float = 30.0,
     ) -> None:
@@ -28,9 +28,9 @@ class StopWatch(threading.Thread):
         folder, _, self._key = (uri or "").rpartition("/")
         self._store = Store(folder, timeout_s=timeout_s) if uri is not None else None
         self._on_stop = on_stop
-        self._on_trouble = on_trouble
+        self._on_problem = on_problem
         self._poll_s = poll_s
-        self._troubled = False
+        self._problem_reported = False
         self._over = threading.Event()
 
     def stop(self) -> None:
@@ -44,9 +44,9 @@ class StopWatch(threading.Thread):
         try:
             stored = self._store.find_text(self._key)
         except StoreError as error:
-            if not self._troubled:
-                self._troubled = True
-                self._on_trouble(str(error))
+            if not self._problem_reported:
+                self._problem_reported = True
+                self._on_problem(str(error))
             return False
         if stored is None:
             return False
@@ -60,9 +60,9 @@ class StopWatch(threading.Thread):
                 return
 
 
-def begin(uri: str | None, *, on_stop: Callable[[str], None], on_trouble: Callable[[str], None]) -> StopWatch:
+def begin(uri: str | None, *, on_stop: Callable[[str], None], on_problem: Callable[[str], None]) -> StopWatch:
     """Poll now, and continue while the object is missing; the arguments are those of `StopWatch`."""
-    watch = StopWatch(uri, on_stop=on_stop, on_trouble=on_trouble)
+    watch = StopWatch(uri, on_stop=on_stop, on_problem=on_problem)
     if uri is not None and not watch.poll():
         watch.start()
     return watch

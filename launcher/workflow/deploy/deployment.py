@@ -152,7 +152,7 @@ def deployed_parts(options: DeployOptions, plan: Plan) -> Kept:
             shared_by=network_importers(plan.request, session),
         )
     except SlipwayError:
-        # A dry run needs no account; a deployment meets the same trouble at its next call.
+        # A dry run needs no account; a deployment meets the same problem at its next call.
         return Kept()
 
 

@@ -25,7 +25,7 @@ from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.stragglers import stragglers
 
 BOOT_LINES, MAX_LINE = 6, 200
-"""Lines of boot output of a troubled node, and characters of each."""
+"""Lines of boot output of a node that starts or is down, and characters of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ def _list_nodes(
         simulated=access.head_node.via == SANDBOX,
         as_of=now,
         usd_per_hour=_rate(folder, [node.instance_type for node in nodes]),
-        nodes=tuple(_with_boot(node, access) if boots and node.use.troubled else node for node in nodes),
+        nodes=tuple(_with_boot(node, access) if boots and node.use.needs_boot_output else node for node in nodes),
         stragglers=stragglers(read_events(folder.path / JOB_FOLDER / EVENTS), meter_of(folder, now), now),
     )
 

@@ -234,7 +234,7 @@ def _add_nodes(bundle: Bundle, nodes: Nodes) -> None:
 
 
 def _nodes(bundle: Bundle, access: ClusterAccess) -> tuple[ClusterNode, ...]:
-    """The nodes with an instance, those in trouble first."""
+    """The nodes with an instance, those that start or are down first."""
     try:
         nodes = cluster_of(access.plan).nodes(access)
     except SlipwayError as problem:
@@ -243,7 +243,7 @@ def _nodes(bundle: Bundle, access: ClusterAccess) -> tuple[ClusterNode, ...]:
     for node in nodes:
         if node.instance is None and node.use is not NodeUse.OFF:
             bundle.missing[f"boot/{node.name}.txt"] = "the instance of the node is not known"
-    return tuple(sorted((node for node in nodes if node.instance), key=lambda node: not node.use.troubled))
+    return tuple(sorted((node for node in nodes if node.instance), key=lambda node: not node.use.needs_boot_output))
 
 
 def _events(session: Session, name: str) -> str:

@@ -18,7 +18,7 @@ _PROBLEMS = (
     "checkpoint-removed",
     "checkpoint-replaced",
     "chips-idle",
-    "claim-trouble",
+    "claim-error",
     "drain-failed",
     "files-left",
     "metrics-skipped",
@@ -26,7 +26,7 @@ _PROBLEMS = (
     "other-layout-kept",
     "output-missing",
     "outputs-not-stored",
-    "peers-trouble",
+    "peers-error",
     "processes-ended",
     "requeue-failed",
     "restore-again",
@@ -36,16 +36,16 @@ _PROBLEMS = (
     "read-back-skipped",
     "renames-not-reported",
     "retention-failed",
-    "scratch-trouble",
+    "scratch-error",
     "set-incomplete",
     "signal-not-handled",
-    "store-trouble",
+    "store-error",
     "straggler",
     "uploader-failed",
     "watching-failed",
     *PROBLEM_EVENTS,
 )
-"""Events that report trouble of a running job."""
+"""Events that report a problem of a running job."""
 
 
 def event_text(event: dict[str, object]) -> str | None:

@@ -36,13 +36,13 @@ def test_job_with_used_budget_does_not_start(node, bucket):
 def test_unreadable_stop_object_reported_once_and_polled_again(store, bucket):
     messages, stopped = [], []
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
-    watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=messages.append)
+    watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_problem=messages.append)
     assert [watch.poll(), watch.poll()] == [False, False]
     assert (len(messages), stopped) == (1, [])
-    assert StopWatch(URI, on_stop=stopped.append, on_trouble=messages.append).poll()
+    assert StopWatch(URI, on_stop=stopped.append, on_problem=messages.append).poll()
     assert stopped == [REASON]
 
 
 @pytest.mark.parametrize("uri", [None, URI])
 def test_missing_stop_object_does_not_stop_job(store, bucket, uri):
-    assert not StopWatch(uri, on_stop=pytest.fail, on_trouble=pytest.fail).poll()
+    assert not StopWatch(uri, on_stop=pytest.fail, on_problem=pytest.fail).poll()

@@ -144,7 +144,7 @@ class TestRunningCommand:
         agent = node.start()
         node.wait_for("command-started")
         hit.append(1)
-        node.wait_for("store-trouble")
+        node.wait_for("store-error")
         hit.clear()
         assert agent.wait(timeout=90) == 0
         assert node.steps("checkpoint-uploaded")[-1] == 2

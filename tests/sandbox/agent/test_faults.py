@@ -228,7 +228,7 @@ class TestTrouble:
         front.rule = lambda method, path: 403 if method == "GET" and "?" not in path and not there(path) else None
         node.job(2, 0, 1000)
         assert node.run() == 0
-        assert not node.events("claim-trouble") + node.events("upload-retry")
+        assert not node.events("claim-error") + node.events("upload-retry")
 
     def test_full_disk_during_restore_fails_at_once(self, node, bucket):
         node.job(1, 0, 200_000)

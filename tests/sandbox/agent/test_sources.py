@@ -165,7 +165,7 @@ class TestMetadata:
         node.job(40, 0, imds=True, interval_s=0.5)
         assert node.run() == 0
         assert node.events("completed")
-        errors = [event["error"] for event in node.events("metadata-trouble")]
+        errors = [event["error"] for event in node.events("metadata-error")]
         assert [text.partition(":")[0] for text in errors] == ([trouble] if trouble else [])
 
     def test_absent_metadata_service_is_reported_and_job_runs(self, trainer_node, bucket):

@@ -24,7 +24,7 @@ def messages():
 @pytest.fixture
 def epoch_stored(tmp_path, messages):
     """A watch of a run whose checkpoint of step 40, named as Lightning names it, was reported."""
-    watch = CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda *one: messages.append(one))
+    watch = CheckpointWatch(tmp_path, interval_s=30, on_problem=lambda *one: messages.append(one))
     (tmp_path / "epoch=3-step=40.ckpt").write_text("state of step 40")
     watch.poll(0)
     assert steps(watch.poll(10)) == [40]
@@ -131,7 +131,7 @@ class TestFixedNamesWithoutReadableStep:
         assert steps(epoch_stored.poll(41.5)) == [41]
 
     def test_version_in_run_with_renames_waits_until_its_writer_has_closed_it(self, tmp_path, messages):
-        watch = CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda *one: messages.append(one))
+        watch = CheckpointWatch(tmp_path, interval_s=30, on_problem=lambda *one: messages.append(one))
         (tmp_path / "part").write_text("state of step 40")
         (tmp_path / "part").rename(tmp_path / "epoch=3-step=40.ckpt")
         assert steps(watch.poll(0)) == [40]
@@ -156,7 +156,7 @@ class TestFixedNamesWithoutReadableStep:
         for name, expected in (("last.ckpt", [1]), ("epoch=0.ckpt", [1]), ("model.ckpt", [])):
             folder = tmp_path / name.partition(".")[0]
             folder.mkdir()
-            watch = CheckpointWatch(folder, interval_s=30, on_trouble=lambda *one: messages.append(one))
+            watch = CheckpointWatch(folder, interval_s=30, on_problem=lambda *one: messages.append(one))
             (folder / name).write_text("weights")
             watch.poll(0)
             assert steps(watch.poll(10)) == expected

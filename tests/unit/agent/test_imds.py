@@ -67,7 +67,7 @@ class Service:
 def watch(url):
     """The notice, and all trouble on the way to it."""
     notices, trouble = queue.Queue(), []
-    thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=trouble.append)
+    thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_problem=trouble.append)
     thread.start()
     notice = notices.get(timeout=10)
     thread.join(timeout=10)
@@ -128,7 +128,7 @@ class TestWatch:
         service.rebalance = (200, '{"noticeTime": "2026-11-20T13:50:00Z"}')
         notices = queue.Queue()
         with service as url:
-            thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=pytest.fail)
+            thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_problem=pytest.fail)
             thread.start()
             thread.join(timeout=10)
         assert [notices.get_nowait().source for _ in range(2)] == ["rebalance", "spot"]
@@ -148,12 +148,12 @@ class TestWatch:
         started = threading.Event()
         notices, trouble = queue.Queue(), []
 
-        def on_trouble(text):
+        def on_problem(text):
             trouble.append(text)
             started.set()
 
         url = f"http://127.0.0.1:{port}"
-        thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_trouble=on_trouble)
+        thread = SpotWatch(url, poll_s=0.01, on_notice=notices.put, on_problem=on_problem)
         thread.start()
         assert started.wait(10)
         assert trouble[0].startswith("the metadata service does not answer: ConnectionRefusedError")

@@ -94,10 +94,10 @@ def test_writes_the_costs_down(make_pace, tmp_path):
     assert second["checkpoint_seconds"] is None
 
 
-def test_failing_disk_is_reported_as_scratch_trouble(make_pace, tmp_path):
+def test_failing_disk_is_reported_as_scratch_error(make_pace, tmp_path):
     def write(seconds):
         raise OSError("no space")
 
     pace, _ = make_pace(write=write)
     pace.hasten()
-    assert {event["event"] for event in events(tmp_path)} == {"scratch-trouble"}
+    assert {event["event"] for event in events(tmp_path)} == {"scratch-error"}

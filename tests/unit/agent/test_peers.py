@@ -47,7 +47,7 @@ class TestNotices:
             time.sleep(0.06)
         assert first.heard == []
         lines = (tmp_path / "events-0.jsonl").read_text().splitlines()
-        assert [json.loads(line)["event"] for line in lines] == ["peers-trouble"]
+        assert [json.loads(line)["event"] for line in lines] == ["peers-error"]
 
 
 class TestAlone:
@@ -121,9 +121,9 @@ def test_unwritable_peer_folder_is_reported_once_without_a_failure(node_peers, t
     (tmp_path / "peers").write_text("")
     first = node_peers(0)
     first.publish_state(sending=1)
-    assert first.gather().spoken == 0
+    assert first.gather().reported == 0
     (line,) = (tmp_path / "events-0.jsonl").read_text().splitlines()
-    assert json.loads(line)["event"] == "peers-trouble"
+    assert json.loads(line)["event"] == "peers-error"
 
 
 class TestAgreement:

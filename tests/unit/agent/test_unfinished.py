@@ -74,7 +74,7 @@ class TestReasonOfAnUnfinishedCheckpoint:
     def test_folder_not_renamed_in_a_run_that_renames_is_named_so(self, tmp_path, name):
         troubles = []
         watch = CheckpointWatch(
-            tmp_path, marked=True, interval_s=10, on_trouble=lambda *trouble: troubles.append(trouble)
+            tmp_path, marked=True, interval_s=10, on_problem=lambda *trouble: troubles.append(trouble)
         )
         fill(tmp_path / name)
         assert watch.poll(0) + watch.poll(40) + watch.settle(41, clean=False) == []
@@ -83,7 +83,7 @@ class TestReasonOfAnUnfinishedCheckpoint:
 
     def test_folder_that_may_be_finished_by_quiet_is_not_reported_as_unrecognised(self, tmp_path):
         troubles = []
-        watch = CheckpointWatch(tmp_path, interval_s=1, on_trouble=lambda *trouble: troubles.append(trouble))
+        watch = CheckpointWatch(tmp_path, interval_s=1, on_problem=lambda *trouble: troubles.append(trouble))
         folder = fill(tmp_path / "step-5")
         for at in range(8):
             (folder / f"shard-{at}").write_text("x")

@@ -425,7 +425,7 @@ def test_unclosed_watch_leaves_no_descriptor_open(tmp_path):
 
 def test_unavailable_rename_events_are_reported(tmp_path):
     messages = []
-    CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: messages.append((event, reason)))
+    CheckpointWatch(tmp_path / "not there", on_problem=lambda event, reason: messages.append((event, reason)))
     reason = (
         "renames are not detected as the end of a checkpoint: [Errno 2] inotify_add_watch: No such file or directory"
     )
@@ -437,7 +437,7 @@ class TestUnrecognisedFileReports:
     def checkpoint_watch(self, tmp_path, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("x")
         return CheckpointWatch(
-            tmp_path, interval_s=30, on_trouble=lambda event, reason: messages.append((event, reason))
+            tmp_path, interval_s=30, on_problem=lambda event, reason: messages.append((event, reason))
         )
 
     def test_unrecognised_files_are_reported_after_two_intervals(self, tmp_path, checkpoint_watch, messages):
@@ -459,7 +459,7 @@ class TestUnrecognisedFileReports:
 
     @pytest.mark.parametrize("ended", [False, True])
     def test_file_newer_than_newest_checkpoint_without_readable_step_is_reported(self, tmp_path, messages, ended):
-        watch = CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda *one: messages.append(one))
+        watch = CheckpointWatch(tmp_path, interval_s=30, on_problem=lambda *one: messages.append(one))
         (tmp_path / "epoch=0-step=10.ckpt").write_text("the best")
         watch.poll(0)
         assert [folder.step for folder in watch.poll(20)] == [10]
@@ -476,7 +476,7 @@ class TestUnrecognisedFileReports:
         assert r"write checkpoint: {pattern: 'epoch=(\d+)\.ckpt'}" in reason
 
     def test_older_file_without_readable_step_is_not_reported(self, tmp_path, messages):
-        watch = CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda *one: messages.append(one))
+        watch = CheckpointWatch(tmp_path, interval_s=30, on_problem=lambda *one: messages.append(one))
         (tmp_path / "last.ckpt").write_text("older")
         (tmp_path / "epoch=0-step=10.ckpt").write_text("newer")
         watch.poll(0)
@@ -488,7 +488,7 @@ class TestUnrecognisedFileReports:
     @pytest.mark.parametrize("renamed", [True, False])
     def test_fixed_name_never_quiet_is_reported_unless_renamed(self, tmp_path, messages, renamed):
         layouts = Layouts([parse_layout(r"ckpt\.pkl", None)])
-        watch = CheckpointWatch(tmp_path, layouts=layouts, interval_s=5, on_trouble=lambda *one: messages.append(one))
+        watch = CheckpointWatch(tmp_path, layouts=layouts, interval_s=5, on_problem=lambda *one: messages.append(one))
         for at in range(0, 32, 2):
             assert messages == []
             path = tmp_path / ("part" if renamed else "ckpt.pkl")
@@ -500,7 +500,7 @@ class TestUnrecognisedFileReports:
         assert all("write another name, then rename it" in reason for reason in named)
 
     def test_ten_minutes_are_the_longest(self, tmp_path, messages):
-        watch = CheckpointWatch(tmp_path, interval_s=3600, on_trouble=lambda event, _: messages.append(event))
+        watch = CheckpointWatch(tmp_path, interval_s=3600, on_problem=lambda event, _: messages.append(event))
         fill(tmp_path / "weights")
         watch.poll(0)
         watch.poll(599)

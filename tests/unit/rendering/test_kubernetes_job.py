@@ -323,8 +323,8 @@ class TestAccount:
     """Whose rights pods have: their plan's on clusters of our own, one that all jobs share on those of others."""
 
     def accounts(self, manifests):
-        spoken, manifests = documents(manifests), list(yaml.safe_load_all(manifests[0]))
-        return [manifests[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
+        parsed, manifests = documents(manifests), list(yaml.safe_load_all(manifests[0]))
+        return [manifests[-1]["metadata"]["name"], parsed[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
 
     def test_service_account_of_an_own_cluster_has_the_name_of_the_plan(self, context_of, on_kubernetes):
         assert self.accounts(context_of(on_kubernetes(name="mine"))) == ["mine", "mine"]

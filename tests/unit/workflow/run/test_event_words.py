@@ -35,7 +35,7 @@ def test_repeated_upload_failure_is_reported_with_growing_interval() -> None:
         ({"event": "rebalance-recommended", "source": "rebalance"}, "risk of interruption"),
         ({"event": "restore-retry", "error": "503"}, "restore-retry: 503"),
         ({"event": "uploader-failed", "error": "KeyError(1)"}, "uploader-failed: KeyError(1)"),
-        ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),
+        ({"event": "store-error", "error": "denied"}, "store-error: denied"),
         (
             {"event": "restore-skipped", "step": 20, "reason": "data has 3 bytes instead of 1000"},
             "restore-skipped: step 20: data has 3 bytes instead of 1000",
