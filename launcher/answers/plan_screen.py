@@ -239,16 +239,17 @@ def _grave(priced: Priced) -> tuple[Finding, ...]:
 
 
 def _least_high(priced: Priced) -> Decimal | None:
-    return min((row.usd.high for row in priced.rows if row.usd is not None), default=None)
+    rows = (priced.row(rank) for rank in range(1, len(priced.candidates) + 1))
+    return min((row.usd.high for row in rows if row.usd is not None), default=None)
 
 
 def _range(priced: Priced) -> Iterator[str]:
     """The range of the first row, and what makes it wide."""
-    quoted = priced.quote(1)
-    if quoted.usd is None or quoted.usd.low == quoted.usd.high:
+    usd = priced.row(1).usd
+    if usd is None or usd.low == usd.high:
         return
-    span = f"${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}"
-    why = "; ".join(ranges.causes(quoted, "spike"))
+    span = f"${words.dollars(usd.low)} to ${words.dollars(usd.high)}"
+    why = "; ".join(ranges.causes(priced.range_causes(1), "spike"))
     yield f"{priced.short_id(1)}: {span}{f' {why}' if why else ''}."
 
 

@@ -277,7 +277,7 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     types = "; ".join(found.message for found in quoted.findings if found.code == FALLBACK_CODE)
     notes = [f"EC2 may choose another type: {types}"] if types else []
     notes += [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code in NAT_CODES)]
-    if why := "; ".join(ranges.causes(quoted, spike_command(priced, quoted))):
+    if why := "; ".join(ranges.causes(quoted.range_causes, spike_command(priced, quoted))):
         notes.append(f"range {why}")
     counted = []
     if quoted.derived_lines:

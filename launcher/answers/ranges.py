@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.model.money import UsdRange
-from launcher.model.quote import Quote
+from launcher.model.range_causes import RangeCauses
 
 FAR = Decimal("1.25")
 """Ratio of the mean to the median from which the mean is stated."""
@@ -29,9 +29,8 @@ def average(usd: UsdRange) -> str:
     return f"on average ${words.dollars(usd.mean)}"
 
 
-def causes(quoted: Quote, spike: str = SPIKE) -> Iterator[str]:
-    """Why the range is wide, and the one answer or action that narrows it most; `spike` is the command of a spike."""
-    why = quoted.range_causes
+def causes(why: RangeCauses | None, spike: str = SPIKE) -> Iterator[str]:
+    """Why a range is wide, and the one answer or action that narrows it most; `spike` is the command of a spike."""
     if why is None:
         return
     shares = [f"{cause.value} {share:.0%}" for cause, share in why.shares.items() if share >= MIN_SHARE]

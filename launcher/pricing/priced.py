@@ -1,7 +1,7 @@
 """A request with its candidates, best first: their ranks, quotes and digests."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +14,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Gate, Quote
+from launcher.model.range_causes import RangeCauses
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.planning.job_command import WASTE
@@ -85,15 +86,15 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
         Of a training job also time until its quota stops it.
         """
-        return self._first_findings(LACKING)
+        return self._first_findings(self.row, LACKING)
 
     @property
     def limits(self) -> tuple[Finding, ...]:
         """The default quotas that are too small for the first candidate."""
-        return self._first_findings((DEFAULT_QUOTA,))
+        return self._first_findings(self.quote, (DEFAULT_QUOTA,))
 
-    def _first_findings(self, codes: Collection[str]) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.quote(1).findings if finding.code in codes) if self.candidates else ()
+    def _first_findings(self, quote_of: Callable[[int], Quote], codes: Collection[str]) -> tuple[Finding, ...]:
+        return tuple(found for found in quote_of(1).findings if found.code in codes) if self.candidates else ()
 
     @property
     def catalog(self) -> Catalog:
@@ -110,15 +111,22 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self._shown(rank, self._cached_quote(rank))
 
     def row(self, rank: int) -> Quote:
-        """The table row of a rank: its quote, which may lack lines, assumptions, policies and cash."""
+        """The table row of a rank: its quote, which may lack lines, assumptions, policies, cash and break-even."""
+        return self._row(rank, break_even=False)
+
+    def _row(self, rank: int, *, break_even: bool) -> Quote:
         if rank in self._quotes:
             return self._shown(rank, self._quotes[rank])
-        return self._with_id(rank, self._outline(rank))
+        return self._with_id(rank, self._outline(rank, break_even=break_even))
 
     @property
     def rows(self) -> Iterator[Quote]:
-        """The rows of all candidates, each computed on demand and not cached."""
-        return (self.row(rank) for rank in range(1, len(self.candidates) + 1))
+        """The rows of all candidates with their break-even, each computed on demand and not cached."""
+        return (self._row(rank, break_even=True) for rank in range(1, len(self.candidates) + 1))
+
+    def range_causes(self, rank: int) -> RangeCauses | None:
+        """The causes of a rank's range; None without a range."""
+        return self.quote(rank).range_causes
 
     def quote_at_any_age(self, rank: int) -> Quote:
         """The quote with a gate that ignores the age of the price; callers refresh the price before they rely on it."""
@@ -160,7 +168,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def _quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1."""
 
-    def _outline(self, rank: int) -> Quote:
+    def _outline(self, rank: int, *, break_even: bool) -> Quote:  # noqa: ARG002 - a shorter form may leave it out
         """The row of a rank, from 1: its quote, unless a subclass has a shorter form."""
         return self.quote(rank)
 

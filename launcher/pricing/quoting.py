@@ -143,7 +143,7 @@ def outline(
 
     Args:
         candidate: the candidate.
-        rival_usd: the lowest total without spot, for the break-even of a spot candidate.
+        rival_usd: the lowest total without spot, for the break-even of a spot candidate; None leaves it out.
         remarks: findings that the gate does not judge.
         shown: returns the gate's decision as the row shows it.
         plan: the candidate's plan, if the caller has it.

@@ -11,6 +11,7 @@ from launcher.model.finding import Finding, info, warning
 from launcher.model.money import cents
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
+from launcher.model.range_causes import RangeCauses
 from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
@@ -52,7 +53,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         quoted = quote(candidate, self.resolution.estimator.explain(candidate.work), self._rival_usd)
         return replace(
             quoted,
-            range_causes=range_causes(candidate, self.resolution.estimator),
+            range_causes=self.range_causes(rank),
             findings=(
                 *quoted.findings,
                 *self._job_findings(candidate),
@@ -85,11 +86,16 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         message = f"own measurements contradict each other, so the range is wider; times the estimate: {factors}"
         yield warning("measurements-contradict", "", message, hint)
 
-    def _outline(self, rank: int) -> Quote:
+    def range_causes(self, rank: int) -> RangeCauses | None:
+        """The causes of a rank's range, without its quote; None without a range."""
+        return range_causes(self.candidates[rank - 1], self.resolution.estimator)
+
+    def _outline(self, rank: int, *, break_even: bool) -> Quote:
         candidate = self.candidates[rank - 1]
         remarks = tuple(self._job_findings(candidate))
+        rival_usd = self._rival_usd if break_even else None
         plan = plan_of(candidate.place, candidate.work, self.context, self._digests.get(rank, ""))
-        return outline(candidate, self._rival_usd, remarks, self._hint_at_allowed, plan=plan)
+        return outline(candidate, rival_usd, remarks, self._hint_at_allowed, plan=plan)
 
     def _job_findings(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """What the row and the quote of a candidate say about its estimate."""

@@ -134,7 +134,7 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
 
 def why(quoted: Quote) -> list[str]:
     """Why the total's range is wide, and what narrows it most."""
-    text = "; ".join(causes(quoted, "measured by a spike"))
+    text = "; ".join(causes(quoted.range_causes, "measured by a spike"))
     average_text = "" if quoted.usd is None else average(quoted.usd)
     sentence = "; ".join(part for part in (average_text, f"the width of the range is {text}" if text else "") if part)
     return [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
