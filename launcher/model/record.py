@@ -9,11 +9,14 @@ command loads at its start can be frozen dataclasses.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import cached_property, partial
+from itertools import count
 from operator import attrgetter
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 
 Class = TypeVar("Class", bound=type)
+FEW = 16
+"""Instances of a class from which an `__init__` of its own takes less time than it takes to compile."""
 INTERNAL: Mapping[str, bool] = {"internal": True}
 """The metadata of a field that is no key of the documents that have the record as an object."""
 
@@ -80,14 +83,31 @@ def _reader(every: Iterable[Field[Any]]) -> Callable[[Any], Any]:
 
 
 def _first_init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
-    """The initial `__init__` of a class: it creates the real one on first use; half of the classes never need one."""
+    """The initial `__init__` of a class, which sets the fields in a loop: a class of many instances gets its own."""
+    made = count(1)
 
     def __init__(self: Any, *arguments: Any, **values: Any) -> None:  # noqa: N807 - it stands for the class's own
-        if cls.__init__ is __init__:  # type: ignore[misc]
-            cls.__init__ = _init(cls, every)  # type: ignore[misc]
-        cls.__init__(self, *arguments, **values)  # type: ignore[misc]
+        if arguments or next(made) > FEW or not _set_fields(self, every, dict(values)):
+            if cls.__init__ is __init__:  # type: ignore[misc]
+                cls.__init__ = _init(cls, every)  # type: ignore[misc]
+            cls.__init__(self, *arguments, **values)  # type: ignore[misc]
+        elif hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     return __init__
+
+
+def _set_fields(self: object, every: Iterable[Field[Any]], values: dict[str, Any]) -> bool:
+    """Set every field from `values` or by its default; False if a value is missing or unknown."""
+    for field_ in every:
+        value = values.pop(field_.name, field_.default)
+        if value is MISSING:
+            make: Any = field_.default_factory
+            if make is MISSING:
+                return False
+            value = make()
+        object.__setattr__(self, field_.name, value)
+    return not values
 
 
 def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:

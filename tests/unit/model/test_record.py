@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.model.record import record
+from launcher.model.record import FEW, record
 
 
 @record
@@ -79,6 +79,23 @@ def test_wrong_arguments_refused_by_name(kind: Any, given: dict[str, Any], messa
     assert f"{kind.__name__}.__init__()" in str(refusal.value)
     with pytest.raises(TypeError):
         kind("a")
+
+
+def test_all_instances_of_record_are_alike() -> None:
+    @record
+    class Counted:
+        """One of many."""
+
+        count: int
+        parts: list[int] = field(default_factory=list)
+        unit: str = "h"
+
+        def __post_init__(self) -> None:
+            self.parts.append(self.count)
+
+    every = [Counted(count=number) for number in range(2 * FEW)]
+    assert every == [Counted(count=number, parts=[], unit="h") for number in range(2 * FEW)]
+    assert [one.parts for one in every] == [[number] for number in range(2 * FEW)]
 
 
 def test_record_inherits_fields_of_base() -> None:
