@@ -8,7 +8,7 @@ from typing import TypeAlias
 from launcher.answers import ranges, words
 from launcher.answers.headline import compares_families, headline, unpriced_answer
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.price_ages import price_dates
+from launcher.answers.price_ages import price_dates, unlisted
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
 from launcher.model.finding import Finding
@@ -289,7 +289,8 @@ def _last(priced: Priced, width: int, shown: Sequence[int], *, called: bool) -> 
     grave = _grave(priced)
     others = [finding for finding in priced.findings if finding not in grave and finding.code != LEANER_CODE]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
-    said = [text for text in (more_rows(priced, len(shown)), counted, price_dates(priced.candidates)) if text]
+    texts = (unlisted(priced, sorted(shown)), more_rows(priced, len(shown)), counted, price_dates(priced.candidates))
+    said = [text for text in texts if text]
     lines = fold(f"  {' '.join(said)}", width)
     commands = [next_command(priced)]
     if any(priced.standing(rank) is Standing.OLD_PRICE for rank in shown):

@@ -24,6 +24,7 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
 from launcher.pricing.stop_findings import STOPPED_BY_QUOTA
+from launcher.pricing.trust import UNLISTED
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command, spike_command
 from launcher.workflow.quote.fallback import FALLBACK_CODE
@@ -36,6 +37,7 @@ LABEL, VALUE = 15, 9
 """Columns of a fact's label and value."""
 DECISIVE = (
     NOT_OFFERED,
+    UNLISTED,
     "compiler-memory",
     TIGHT,
     *WASTE,

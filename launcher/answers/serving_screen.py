@@ -4,7 +4,7 @@ from launcher.answers import words
 from launcher.answers.headline import unpriced_answer
 from launcher.answers.lines import finding_line, fold
 from launcher.answers.plan_screen import more_rows, refused_title, shown_ranks
-from launcher.answers.price_ages import price_dates
+from launcher.answers.price_ages import price_dates, unlisted
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.answers.serving_table import headline, how, million_title, per_million, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
@@ -80,8 +80,9 @@ def _notes(priced: Priced) -> list[str]:
     hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
     if any(hosted) and not all(hosted):
         notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")
-    more = more_rows(priced, sum(len(ranks) for _, ranks in first_groups(priced)))
-    return [*notes, f"{more}{more and ' '}{price_dates(priced.candidates)}"]
+    shown = [rank for _, ranks in first_groups(priced) for rank in ranks]
+    texts = (unlisted(priced, shown), more_rows(priced, len(shown)), price_dates(priced.candidates))
+    return [*notes, " ".join(text for text in texts if text)]
 
 
 def _next(priced: Priced) -> list[str]:

@@ -26,8 +26,10 @@ DERIVED = Basis.DERIVED.value
 APART = "cluster"
 """The SageMaker component with a separate rate, HyperPod: 1.18 to 1.25 times EC2's; the others are 1.15 times."""
 
-BY_RATIO = "training"
-"""The SageMaker component whose rate is derived from EC2's in regions for which no source has it."""
+BY_RATIO = frozenset(("training", "hosting", APART))
+"""The SageMaker components whose rates are derived from EC2's in regions for which no source has them."""
+NOT_LISTED = "no source has SageMaker's here"
+"""The end of such a rate's note: whether SageMaker sells the type there, the rate does not say."""
 
 PARITY: dict[SavingsPlanKind, OfferingClass] = {
     SavingsPlanKind.EC2_INSTANCE: "standard",
@@ -160,17 +162,18 @@ class RowSelector:
                 yield _as_derived(row, f"the rate of {row.zone}, which is billed alike")
 
     def _by_ratio(self, key: Key) -> Iterator[Row]:
-        """The rate of a training job in a region for which no source has one: EC2's there times the type's ratio.
+        """The rate of a component in a region for which no source has one: EC2's there times the type's ratio.
 
-        The ratio of the two services is that of another region, the highest known. The one published rate outside the
-        US, ml.g6.xlarge in Tokyo (1.634, the offer file of 2026-09-23 by a public cost model), agrees within 0.1 %.
+        The ratio of the component to EC2 is that of another region, the highest known. The one published rate outside
+        the US, training on ml.g6.xlarge in Tokyo (1.634, the offer file of 2026-09-23 by a public cost model), agrees
+        within 0.1 %.
         """
-        plain = self.row(self._plain(key)) if key.detail == BY_RATIO else None
+        plain = self.row(self._plain(key)) if key.detail in BY_RATIO else None
         known = self._ratios(key) if plain is not None else {}
         if plain is None or not known:
             return
-        where, (ratio, as_of) = max(known.items(), key=lambda item: item[1])
-        note = f"EC2's rate here times {ratio:.3f}, SageMaker's over EC2's in {where}: no source has SageMaker's here"
+        where, (ratio, as_of) = max(known.items(), key=lambda item: (round(item[1][0], 3), item[1][1]))
+        note = f"EC2's rate here times {ratio:.3f}, SageMaker's over EC2's in {where}: {NOT_LISTED}"
         usd = f"{float(plain.usd) * ratio:.4f}"
         yield Row(key.detail, usd, min(plain.as_of, as_of), DERIVED, plain.source, note)
 

@@ -75,7 +75,7 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
         basis=Basis.DERIVED,
         as_of=min(price.as_of, service_rate.as_of, plain.as_of),
         source=source,
-        note=f"{note}; {price.note}" if price.note else note,
+        note="; ".join(filter(None, (note, price.note, service_rate.note))),
     )
 
 

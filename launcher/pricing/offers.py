@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.catalog.selector import SPOT, Key
+from launcher.catalog.selector import NOT_LISTED, SPOT, Key
 from launcher.model.enums import PREPAID, Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
@@ -48,7 +48,8 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
         price = derived_price(price, place, catalog)
     availability = Availability.UNKNOWN
     if isinstance(price, Price):
-        availability = Availability.UNKNOWN if is_derived(place) and key == own_key(place) else Availability.OFFERED
+        managed_spot = is_derived(place) and key == own_key(place)
+        availability = Availability.UNKNOWN if managed_spot or is_unlisted(price) else Availability.OFFERED
         if place.option in PREPAID:
             availability = Availability.LEAD_TIME
         if price.market is not Market.OPEN:
@@ -58,6 +59,11 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     if bought_capacity(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
     return Offer(_with_discount(price, request), availability, key if isinstance(key, Key) else None)
+
+
+def is_unlisted(price: Price | Unpriced) -> bool:
+    """Whether a price follows from EC2's in a region where no source says that SageMaker sells the type."""
+    return isinstance(price, Price) and NOT_LISTED in price.note
 
 
 def with_fee(priced: Offer, place: Place, request: PlanRequest, hours: float, today: date) -> Offer:

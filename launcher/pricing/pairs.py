@@ -12,6 +12,7 @@ from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.ages import age, rests_on
 from launcher.pricing.chances import BothOutcomes, chance_below
 from launcher.pricing.context import PricingContext
+from launcher.pricing.trust import UNLISTED
 from launcher.targets.registry import target_of
 
 CLOSE = (0.3, 0.7)
@@ -21,6 +22,8 @@ ON_DEMAND = "on demand"
 GUIDES = "30 to 50 %"
 """By how much the buying guides of 2026 put Trainium below GPUs (`reasoning.SOURCE`)."""
 SIDES = ("GPU", "Trainium")
+TOLD = frozenset((DEFAULT_QUOTA, UNLISTED))
+"""The codes of findings that say that the instances may not be had."""
 _CAPACITY = {
     Availability.OFFERED: "{type} is sold there; whether instances are free shows at the request or with --live",
     Availability.LEAD_TIME: "a block of {type} begins when AWS offers one: --live shows the offers",
@@ -144,7 +147,7 @@ def capacity_reasons(pairs: tuple[Pair, ...], decided: Pair | None) -> Iterator[
             continue
         if text := _CAPACITY.get(quote.availability):
             yield f"capacity, {title}: {text.format(type=quote.plan.place.instance_type)}"
-        yield from (f"capacity, {title}: {limit.message}" for limit in quote.findings if limit.code == DEFAULT_QUOTA)
+        yield from (f"capacity, {title}: {limit.message}" for limit in quote.findings if limit.code in TOLD)
     if missing := without_on_demand(pairs):
         yield f"capacity: no {missing} instance that fits the job has a price on demand here: blocks or spot only"
 

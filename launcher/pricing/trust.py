@@ -14,11 +14,14 @@ from launcher.model.units import number_of
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
+from launcher.pricing.offers import is_unlisted
 from launcher.targets.registry import billed_name
 
 MIN_SHARE = Decimal("0.1")
 """Share of on demand below which a spot price is doubtful: prices that low are rare; a choice of this project."""
-DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price"})
+UNLISTED = "unlisted-offer"
+"""The code of the finding that no source has the type in the service's price list of the region."""
+DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price", UNLISTED})
 """Codes of the findings that mean that the price in use may not hold."""
 
 
@@ -37,6 +40,10 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     refresh = context.rules.changes.refresh
     if message := contradiction(candidate):
         yield warning("contradicted-price", "purchase.option", message, f"{refresh} reads current ones")
+    if is_unlisted(price):
+        name, region = billed_name(candidate.place), candidate.place.region
+        message = f"no source says that SageMaker sells {name} in {region}: its price follows from EC2's there"
+        yield warning(UNLISTED, "target.region", message, f"{refresh} reads SageMaker's price list there")
     yield from _price_decrease(price)
     yield from _implausible_spot(candidate)
     dates, last = candidate.line_dates, context.rules.today - timedelta(days=ALLOWED_BILL_DAYS)

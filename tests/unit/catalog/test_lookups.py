@@ -189,16 +189,35 @@ def test_derived_training_rate_is_the_one_published_outside_the_us(catalog: Cata
 
 
 @pytest.mark.parametrize(
-    "name, region, component",
+    "name, region, component, ratio",
     [
-        ("ml.p4d.24xlarge", "eu-west-1", "cluster"),
-        ("ml.p4d.24xlarge", "eu-west-1", "hosting"),
-        ("ml.p5e.48xlarge", "eu-north-1", "training"),
-        ("ml.p4d.24xlarge", "eu-south-1", "training"),
+        ("ml.g5.2xlarge", "eu-west-1", "hosting", "1.254"),
+        ("ml.inf2.xlarge", "eu-west-1", "hosting", "1.306"),
+        ("ml.p4d.24xlarge", "eu-west-1", "cluster", "1.180"),
+        ("ml.p5.48xlarge", "eu-north-1", "cluster", "1.200"),
     ],
 )
-def test_no_training_rate_is_derived_for_other_components_or_without_rates(
-    catalog: Catalog, name: str, region: str, component: str
+def test_endpoint_and_hyperpod_rates_without_a_row_have_the_components_own_ratio(
+    catalog: Catalog, name: str, region: str, component: str, ratio: str
 ):
-    """HyperPod and endpoints have ratios of their own; of p5e, and of EC2's p4d in Milan, no price is known."""
+    price = catalog.sagemaker(name, region, component)
+    plain = catalog.on_demand(name.removeprefix("ml."), region)
+    assert isinstance(price, Price)
+    assert isinstance(plain, Price)
+    assert price.basis == Basis.DERIVED
+    assert price.usd == pytest.approx(plain.usd * Decimal(ratio), rel=Decimal("0.001"))
+    assert f"EC2's rate here times {ratio}, SageMaker's over EC2's in us-east-1" in price.note
+
+
+@pytest.mark.parametrize(
+    "name, region, component",
+    [
+        ("ml.p5e.48xlarge", "eu-north-1", "training"),
+        ("ml.p4d.24xlarge", "eu-south-1", "training"),
+        ("ml.p4d.24xlarge", "eu-west-1", "studio"),
+        ("ml.inf2.xlarge", "eu-west-1", "cluster"),
+    ],
+)
+def test_no_sagemaker_rate_is_derived_without_both_rates(catalog: Catalog, name: str, region: str, component: str):
+    """Of p5e, and of EC2's p4d in Milan, no price is known; HyperPod has no Inferentia, and no job runs in Studio."""
     assert isinstance(catalog.sagemaker(name, region, component), Unpriced)

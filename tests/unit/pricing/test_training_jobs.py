@@ -4,12 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.answers import plan_table
+from launcher.answers import plan_table, quote_screen
 from launcher.answers.plan_screen import page
 from launcher.catalog.load import load
+from launcher.model.enums import Availability
 from launcher.model.money import Price
 from launcher.pricing.own_cluster import own_cluster
 from launcher.pricing.standing import Standing
+from launcher.pricing.trust import UNLISTED
 
 JOBS = {
     "workload": {"train": {"hours": 10.0}},
@@ -30,6 +32,23 @@ def test_training_job_is_billed_at_the_training_rate_without_head_node_nat_or_ta
     assert quote.price.usd == RATE.usd
     assert not [name for name in lines(quote) if "NAT" in name or "head" in name or "idle tail" in name]
     assert quote.left_up_usd_per_hour < Decimal("0.10")
+
+
+@pytest.mark.parametrize("kind", ["sagemaker-training", "hyperpod-slurm"])
+@pytest.mark.parametrize("width", [80, 120])
+def test_screens_say_that_no_source_has_the_type_in_sagemaker_there(priced, kind, width):
+    """EC2's price gives one in Stockholm; that SageMaker sells p5 there, it does not prove."""
+    unlisted = priced({**JOBS, "target": {"kind": kind, "region": "eu-north-1", "instance_type": "p5.48xlarge"}})
+    quote = unlisted.quote(1)
+    assert isinstance(quote.price, Price)
+    assert quote.availability is Availability.UNKNOWN
+    listed = " ".join(" ".join(page(unlisted, width)).split())
+    assert "No source says that SageMaker sells" in listed
+    screen = " ".join(" ".join(quote_screen.page(quote, 1, width, unlisted)).split())
+    assert "no source says that SageMaker sells ml.p5.48xlarge in eu-north-1" in screen
+    there = priced({**JOBS, "target": {**JOBS["target"], "kind": kind}})
+    assert "No source" not in " ".join(page(there, width))
+    assert UNLISTED not in [finding.code for finding in there.quote(1).findings]
 
 
 def test_warm_pool_is_billed_in_full_if_requested(priced):
