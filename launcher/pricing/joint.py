@@ -50,6 +50,8 @@ _ENDS = {LOW: -Z_OF_THE_ENDS, HIGH: Z_OF_THE_ENDS}
 STEP, EDGE = 0.03, 2.5
 """The precision of widths for a median of a product, and the farthest floor and ceiling of a price that count there, in
 standard deviations."""
+PRECISION = 1e-5
+"""Of the chance of a total, relative."""
 STEPS = 20
 """Steps in one such standard deviation."""
 LOWEST_SHIFT = -0.15
@@ -489,6 +491,11 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
     lowest, highest = price.at(0.001), price.at(0.999)
     least = min([lowest * hours + other for hours, other in bills])
     most = max([highest * hours + other for hours, other in bills])
+    return root(_excess(price, bills, probability), least, most, precision=PRECISION)
+
+
+def _excess(price: RandomPrice, bills: Sequence[tuple[float, float]], probability: float) -> Callable[[float], float]:
+    """How far the chance of at most a total exceeds a probability, as a share of it, by the total."""
     weights = [1.0, *(weight for weight, _, _ in cells(len(bills) - 1))]
     scale, log, summed = price.scale, math.log, price.chances_summed()
     parts = [
@@ -510,7 +517,7 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
             before, sum_before = z, sum_here
         return reached / probability - 1.0
 
-    return root(excess, least, most, precision=1e-5)
+    return excess
 
 
 def at_ends(hours: Outcomes, count: int) -> list[float]:
@@ -554,4 +561,7 @@ def _median_shift(around: tuple[float, ...], scale: int, floor: float, ceiling: 
     """At a scale in STEP, and a floor and ceiling in parts of it."""
     width = scale * STEP
     price = RandomPrice(1.0, width, *(math.exp(end / STEPS * width) for end in (floor, ceiling)))
-    return max(LOWEST_SHIFT, math.log(total_at(price, [(value, 0.0) for value in around], MIDDLE)))
+    excess, high = _excess(price, [(value, 0.0) for value in around], MIDDLE), -LOWEST_SHIFT
+    while excess(math.exp(high)) < 0.0:
+        high *= 2.0
+    return root(lambda shift: excess(math.exp(shift)), LOWEST_SHIFT, high, precision=PRECISION)

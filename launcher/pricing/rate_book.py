@@ -3,6 +3,7 @@
 Uses the same keys and rows as `offers`, which returns the price with its source for the few remaining places.
 """
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -31,6 +32,7 @@ class RateBook:
         self.rules = rules
         self.forecasts: dict[Key, SpotForecast] = {}
         self._offers: dict[tuple[object, ...], dict[tuple[int, bool], list[tuple[float, int]]]] = {}
+        self._least: dict[int, RandomPrice] = {}
         self._ages: dict[tuple[str, PurchaseOption], bool] = {}
 
     def offers(self, group: CandidateGroup) -> dict[tuple[int, bool], list[tuple[float, int]]]:
@@ -108,6 +110,17 @@ class RateBook:
         """The distribution of a spot price while a job runs for some hours, undiscounted."""
         sure = any(name in self._overrides for name in override_names(place)) if self._overrides else False
         return random_price(place, rate, self.forecasts.get(ec2_key(place)), hours, sure=sure)
+
+    def least_price(self, group: CandidateGroup, rates: list[tuple[float, int]]) -> RandomPrice:
+        """A price with the median 1 that reaches as high as the spot price of any of a group's places, or less."""
+        key = id(rates)
+        if key not in self._least:
+            nodes = group.node_counts[0]
+            prices = [self.random_price(group.place(location, nodes, 0), rate, math.inf) for rate, location in rates]
+            scale = max([price.scale for price in prices])
+            ceiling = min([price.ceiling / price.mid for price in prices])
+            self._least[key] = RandomPrice(1.0, scale, 0.0, ceiling)
+        return self._least[key]
 
     def _is_offer(self, row: Row, instance_type: str, region: str) -> bool:
         market = self.selector.market(row, instance_type, region)

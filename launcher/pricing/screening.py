@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeAlias
 
 from launcher.model.candidate_group import CandidateGroup
@@ -19,7 +20,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
-from launcher.pricing.joint import LOWEST_SHIFT, JobHours
+from launcher.pricing.joint import STEP, JobHours, RandomPrice, Smooth, Spread, median_shift, spread_of
 from launcher.pricing.other_costs import NEARLY, ROUNDED_USD
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.stop_findings import longest_run_h
@@ -27,8 +28,8 @@ from launcher.pricing.stop_findings import longest_run_h
 Unpriced: TypeAlias = tuple[bool, bool, float, float, str, str, int, int, int]
 """A place without a rate, the first is the best: whether late, whether no price is known, instance-hours, hours,
 region, zone, group, location and nodes."""
-LOWEST_SHARE = math.exp(LOWEST_SHIFT)
-"""The least factor of the hours of a job on spot in the lines of its bill, whatever its random price."""
+LEFT_OUT = 0.99
+"""A factor below the error of a median of hours at a random price: steps of `median_shift`, and `LEAST_SHIFT`."""
 Rates: TypeAlias = list[tuple[float, int]]
 """Rates with the locations that have them, the lowest first."""
 
@@ -257,20 +258,26 @@ class _Screen:
     def _least_compute(self, offers: list[_Offers], *, late: bool) -> Iterator[_Compute]:
         """The least compute of each offer with each number of nodes.
 
-        It leaves interruptions, health checks and fetching out; on spot a random price shortens it as much as any.
+        It leaves interruptions, health checks and fetching out; on spot a random price shortens it as much as the one
+        with the lowest ceiling. The share of the job alone counts if it is higher: a start-up only adds to its hours.
         """
         hours: dict[int, tuple[float, float]] = {}
         for number, (index, term, rates, _) in enumerate(offers):
             group = self.groups[index]
             bought = bought_capacity(self._context.request.purchase, group.option) is not None
-            share = LOWEST_SHARE if group.option is PurchaseOption.SPOT else 1.0
+            spot = self._book.least_price(group, rates) if group.option is PurchaseOption.SPOT else None
             idle_h, least_h = self._least_unused(group, term)
             for nodes in group.node_counts:
+                work = self._estimator.work(group.instance_type, nodes)
                 if nodes not in hours:
-                    hours[nodes] = least_hours(self._estimator.work(group.instance_type, nodes))
+                    hours[nodes] = least_hours(work)
                 job_h, start_h = hours[nodes]
                 if late or not self._is_late(job_h):
-                    used_h = max((job_h + start_h) * share + idle_h, least_h) * nodes
+                    busy_h = job_h + start_h
+                    if spot is not None:
+                        share = _least_share(work, spot)
+                        busy_h = max(job_h * share, busy_h * min(share, LEFT_OUT))
+                    used_h = max(busy_h + idle_h, least_h) * nodes
                     usd = 0.0 if bought else rates[0][0] * used_h * self._discounted - ROUNDED_USD
                     yield _Compute(usd, nodes, number, used_h)
 
@@ -296,7 +303,8 @@ class _Screen:
         place, work = group.place(0, nodes, term), self._estimator.work(group.instance_type, nodes)
         if group.option is PurchaseOption.SPOT:
             known, instance_h = None, compute.instance_hours
-            job = JobSize(least_hours(work)[0] * LOWEST_SHARE, None)
+            share = min(LEFT_OUT, _least_share(work, self._book.least_price(group, rates)))
+            job = JobSize(least_hours(work)[0] * share, None)
         else:
             known = self.charge(group, rates[0][1], nodes, term)
             if known is None:
@@ -389,6 +397,20 @@ class _Screen:
         if region not in self._transfers:
             self._transfers[region] = transfer_usd(region, self._context.request, self._context.catalog)
         return self._transfers[region]
+
+
+def _least_share(work: Work, price: RandomPrice) -> float:
+    """The least factor of the hours of a job on spot in the lines of its bill, at a random price."""
+    if work.training is None:
+        return LEFT_OUT
+    down, up = spread_of(work.hours.low, work.hours.mid, work.hours.high)
+    return _share_at(math.ceil(down / STEP), int(up / STEP), price)
+
+
+@lru_cache(maxsize=1024)
+def _share_at(down: int, up: int, price: RandomPrice) -> float:
+    """The factor at a speed with a spread in steps: a wider one down, and a narrower one up."""
+    return math.exp(median_shift(Smooth(1.0, Spread(down * STEP, up * STEP), 1.0), price)) * LEFT_OUT
 
 
 def _job_size(work: Work, cost: Charge) -> JobSize:

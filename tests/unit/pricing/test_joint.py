@@ -12,6 +12,7 @@ from launcher.pricing.joint import (
     LOW,
     LOWEST_SHIFT,
     MIDDLE,
+    NO_LOSSES,
     JobHours,
     Losses,
     Points,
@@ -124,9 +125,23 @@ def test_product_of_two_symmetric_factors_has_the_product_of_the_medians():
 
 
 @given(down=st.floats(0.0, 2.0), more=st.floats(0.0, 2.0), scale=st.floats(0.01, 1.0), ceiling=st.floats(1.0, 2.0))
-def test_median_of_a_product_is_at_least_the_lowest_shift_of_screening(down, more, scale, ceiling):
+def test_median_of_a_product_is_at_least_the_lowest_shift(down, more, scale, ceiling):
     price = RandomPrice(20.0, scale, 1.0, 20.0 * ceiling)
     assert median_shift(lognormal(down, down + more), price) >= LOWEST_SHIFT
+
+
+@given(
+    speed=st.tuples(st.floats(0.05, 1.0), st.floats(0.05, 1.0)),
+    events=st.floats(0.0, 3.0),
+    scale=st.floats(0.1, 0.7),
+    ceilings=st.tuples(st.floats(1.0, 3.0), st.floats(1.0, 2.0)),
+)
+def test_losses_and_a_higher_ceiling_do_not_lower_the_median_of_a_product(speed, events, scale, ceilings):
+    spread, (ceiling, more) = Spread(*speed), ceilings
+    lossy = wall_hours(JobHours(10.0, spread, interruptions=Losses(events, 1.0, 0.1, 0.2) if events else NO_LOSSES))
+    least = median_shift(Smooth(10.0, spread, 10.0), RandomPrice(1.0, scale, 0.0, ceiling))
+    shift = median_shift(lossy, RandomPrice(1.0, scale, 0.2, ceiling * more))
+    assert lossy.at(0.5) * math.exp(shift) >= 10.0 * math.exp(least) * 0.99
 
 
 def test_start_up_adds_spread_to_a_short_job_and_not_to_a_long_one():
