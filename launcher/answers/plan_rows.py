@@ -12,7 +12,7 @@ from launcher.model.enums import PREPAID, Level
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.gate import IMPOSSIBLE
-from launcher.pricing.stop_findings import STOPPED_BY_QUOTA, longest_run_h
+from launcher.pricing.stop_findings import STOPPED_BY_QUOTA
 from launcher.targets.registry import target_of
 
 NARROW = 100
@@ -214,8 +214,9 @@ def note_of(quoted: Quote) -> str:
 
 def _stopped_note(quoted: Quote) -> str:
     """The note that a quota may stop the job before its end; "" if none does."""
-    may_stop = any(finding.code == STOPPED_BY_QUOTA for finding in quoted.findings)
-    return f"SageMaker stops it after {longest_run_h(quoted.plan.place, quoted.plan.request):g} h" if may_stop else ""
+    messages = (finding.message for finding in quoted.findings if finding.code == STOPPED_BY_QUOTA)
+    # What follows from the quota is the last part of the message's first sentence.
+    return next((message.partition(". ")[0].rpartition(": ")[2] for message in messages), "")
 
 
 def incomplete_note(quoted: Quote) -> str:

@@ -158,8 +158,9 @@ def refused_title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str
     if standing is Standing.OLD_PRICE:
         return f"{prefix}once prices are refreshed ({_ages([priced.candidates[rank - 1] for rank in ranks])})"
     if standing is Standing.STOPPED:
-        longest_h = longest_run_h(priced.candidates[ranks[0] - 1].place, priced.request)
-        quota = "no quota allows more" if longest_h == LONGEST_H else "more: run.time_limit_h"
+        longest_h = longest_run_h(priced.candidates[ranks[0] - 1].place, priced.request, priced.context.quotas)
+        more = "a higher quota" if priced.context.quotas else "run.time_limit_h"
+        quota = "no quota allows more" if longest_h == LONGEST_H else f"more: {more}"
         subject = "cheaper, but SageMaker stops a job" if cheaper else "SageMaker stops these jobs"
         return f"{subject} after {longest_h:g} h ({quota})"
     gate = priced.row(ranks[0]).gate

@@ -23,7 +23,7 @@ from launcher.planning.optimizers import TIGHT
 from launcher.pricing.priced import Priced
 from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
-from launcher.pricing.stop_findings import STOPPED_BY_QUOTA
+from launcher.pricing.stop_findings import LIMIT_NEEDED, STOPPED_BY_QUOTA
 from launcher.pricing.trust import UNLISTED
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command, spike_command
@@ -43,6 +43,7 @@ DECISIVE = (
     *WASTE,
     MAY_BE_LATE,
     STOPPED_BY_QUOTA,
+    LIMIT_NEEDED,
     "far-published-run",
     "int4-unmeasured",
     "announced-end",

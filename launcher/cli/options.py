@@ -74,9 +74,7 @@ Sweep = Annotated[
         autocompletion=completion.swept_keys,
     ),
 ]
-Live = Annotated[
-    bool, typer.Option("--live", help="Read the current offers from AWS: blocks, training plans, reservations.")
-]
+Live = Annotated[bool, typer.Option("--live", help="Read current offers and quotas from AWS.")]
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page that loads nothing from the network.")
 ]

@@ -47,7 +47,8 @@ def plan(
 ) -> None:
     """Show the total dollars to finish a job with every purchase option. Makes no AWS call; spends nothing.
 
-    With --live and credentials, each current offer of AWS has a row too; nothing is bought.
+    With --live and credentials, each current offer of AWS has a row too, and the account's quotas decide what can
+    be launched; nothing is bought.
     -o saves one candidate with its stacks; slipway deploy and slipway launch of that file deploy exactly these.
     """
     from launcher.pricing.gate import IMPOSSIBLE

@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.administrator import by_administrator
 from launcher.model.enums import Egress, PurchaseOption
-from launcher.model.finding import Finding, warning
+from launcher.model.finding import Finding, error, warning
 from launcher.model.hyperpod import ml_name
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
@@ -30,12 +31,22 @@ from launcher.targets.registry import target_of
 RUN_TIME = "training-job/run-time"
 DEFAULT_QUOTA = "default-quota"
 """The code of a finding about a quota whose default is too small."""
+TOO_SMALL = "quota-too-small"
+"""The code of a finding about a quota of the account, as just read, that does not allow a plan."""
 GIB_PER_TIB = 1024
+AccountQuotas: TypeAlias = Mapping[tuple[str, str, str], tuple[float, str]]
+"""The values of an account's quotas with their codes, by region, service and name in lower case."""
 
 
 def default_run_s(quotas: Mapping[str, QuotaName]) -> int:
     """The longest run of a training job in an account that has not asked for more, in seconds."""
     return quotas[RUN_TIME].default or 0
+
+
+def account_run_s(region: str, quotas: Mapping[str, QuotaName], account: AccountQuotas) -> float | None:
+    """The longest run of a training job that an account allows in a region, in seconds; None if it was not read."""
+    known = account.get((region, quotas[RUN_TIME].service, quotas[RUN_TIME].name.casefold()))
+    return None if known is None else known[0]
 
 
 def run_time_s(plan: Plan, quotas: Mapping[str, QuotaName]) -> int:
@@ -85,10 +96,37 @@ def increase_command(region: str, service: str, code: str, value: float) -> str:
     )
 
 
-def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota], region: str) -> Iterator[Finding]:
-    """A warning for each quota whose value in an account that never asked for more is below what a plan needs."""
+def account_findings(
+    needs: Iterable[QuotaNeed | UnnamedQuota], region: str, account: AccountQuotas
+) -> Iterator[Finding]:
+    """An error for each of the account's quotas that is below what a plan needs, with the request for more."""
     for need in needs:
-        if isinstance(need, QuotaNeed) and need.default is not None and need.amount > need.default:
+        known = account.get(_account_key(need, region)) if isinstance(need, QuotaNeed) else None
+        if isinstance(need, QuotaNeed) and known is not None and need.least > known[0]:
+            value, code = known
+            message = (
+                f"the account's quota '{need.name}' in {region} is {need.in_unit(int(value))},"
+                f" the plan needs {need.amount:,} ({need.what})"
+            )
+            hint = by_administrator(increase_command(region, need.service, code, need.amount))
+            yield error(TOO_SMALL, "target.nodes", message, hint)
+
+
+def _account_key(need: QuotaNeed, region: str) -> tuple[str, str, str]:
+    return region, need.service, need.name.casefold()
+
+
+def default_findings(
+    needs: Iterable[QuotaNeed | UnnamedQuota], region: str, account: AccountQuotas
+) -> Iterator[Finding]:
+    """A warning for each quota whose value in an account that never asked for more is below what a plan needs.
+
+    Quotas whose values in the account are known have none.
+    """
+    for need in needs:
+        if not isinstance(need, QuotaNeed) or _account_key(need, region) in account:
+            continue
+        if need.default is not None and need.amount > need.default:
             message = (
                 f"the default of the quota '{need.name}' is {need.in_unit(need.default)},"
                 f" the plan needs {need.amount:,} ({need.what})"

@@ -19,6 +19,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ServingWorkload
 from launcher.planning.job_command import JobCommand
+from launcher.planning.quotas import AccountQuotas
 from launcher.pricing.bill import Bill
 from launcher.pricing.compute import Charge
 from launcher.pricing.gate import GateRules
@@ -42,6 +43,8 @@ class PricingContext:
     """The user's own runs; those on spot measured how often EC2 interrupted instances."""
     job_command: JobCommand = JobCommand()
     """What the job's command starts, read with its scripts; without a program, nothing is known of it."""
+    quotas: AccountQuotas = field(default_factory=dict)
+    """The account's quotas as just read; without `--live` none is known."""
     flags: tuple[tuple[str, ...], ...] = ()
     """The command-line arguments that change the plan file, as typed; Slipway adds them to suggested commands."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)

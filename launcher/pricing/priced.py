@@ -25,13 +25,13 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import decide
 from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
-from launcher.pricing.stop_findings import STOPPED_BY_QUOTA
+from launcher.pricing.stop_findings import LIMIT_NEEDED, STOPPED_BY_QUOTA
 
 WHOLE_USD = 100
 """Dollars from which cents are not shown."""
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
-LACKING = (TIGHT, MAY_BE_LATE, STOPPED_BY_QUOTA, *WASTE)
+LACKING = (TIGHT, MAY_BE_LATE, STOPPED_BY_QUOTA, LIMIT_NEEDED, *WASTE)
 """The codes of what a candidate lacks for the job as planned."""
 
 Candidate_co = TypeVar("Candidate_co", bound=Candidate, covariant=True)

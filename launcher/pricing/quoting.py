@@ -104,7 +104,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     outlined = _outline_quote(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
     needs = quota_needs(candidate.plan, context.catalog.instance_types, load_quotas())
-    limits = default_findings(needs, place.region)
+    limits = default_findings(needs, place.region, context.quotas)
     return replace(
         outlined,
         work=work,
@@ -333,7 +333,7 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     if target.per_job:
         findings.extend(against_cluster(candidate))
     if target.in_service_network:
-        findings.extend(run_time_findings(plan, hours))
+        findings.extend(run_time_findings(plan, hours, context.quotas))
     elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         findings += [] if more is None else [more]

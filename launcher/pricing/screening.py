@@ -318,11 +318,14 @@ class _Screen:
     def _rows(self, lead: _Lead, best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of a lead that are late or not, and that a quota may stop before their end or not."""
         group = self.groups[lead.group]
-        longest_h = longest_run_h(group.place(0, lead.nodes, lead.term), self._context.request)
+        request, quotas = self._context.request, self._context.quotas
+        longest_h = longest_run_h(group.place(0, lead.nodes, lead.term), request, quotas)
         for rate, location in lead.rates:
             if rate * lead.instance_hours + lead.others > best.limit_usd:
                 return
             known = lead.charge or self.charge(group, location, lead.nodes, lead.term)
+            if quotas:
+                longest_h = longest_run_h(group.place(location, lead.nodes, lead.term), request, quotas)
             if known is None:
                 raise AssertionError("hours without an offering")
             if self._is_late(known.hours) != late or known.may_exceed(longest_h) != stopped:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.catalog.quotas import load_quotas
+from launcher.model.administrator import by_administrator
 from launcher.model.budget_stop import exempt, is_joined, reserve_minutes, reserve_usd
 from launcher.model.enums import PREPAID, CheckpointMode
 from launcher.model.finding import Finding, error, warning
@@ -13,13 +14,16 @@ from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM
 from launcher.model.training_job import LONGEST_H
-from launcher.planning.quotas import RUN_TIME, default_run_s
+from launcher.model.units import HOUR_S
+from launcher.planning.quotas import RUN_TIME, AccountQuotas, account_run_s, default_run_s, increase_command
 from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, needed_retries
 from launcher.targets.registry import target_of
 
 PATH = "budget.stop_at_usd"
 STOPPED_BY_QUOTA = "run-time-quota"
 """The code of the warning that a training job outlasts what an account allows."""
+LIMIT_NEEDED = "time-limit-needed"
+"""The code of the warning that the account allows the hours and the plan does not ask for them."""
 RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
 
 
@@ -58,28 +62,35 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
             yield warning(code, path, message, f"at least {hours.high + start_h:,.0f}, or more nodes")
 
 
-def longest_run_h(place: Place, request: PlanRequest) -> float:
+def longest_run_h(place: Place, request: PlanRequest, account: AccountQuotas) -> float:
     """Hours for which a job may run in one launch: a training job has a quota, and no other target has a limit.
 
-    The default of the quota, or with `run.time_limit_h`, which says that the account has more, the most of any account.
+    The account's quota where it was read; else its default, or with `run.time_limit_h`, which says that the account has
+    more, the most of any account.
     """
     if request.workload.train is None or not target_of(place.target).in_service_network:
         return math.inf
-    return default_run_s(load_quotas()) / 3600 if request.run.time_limit_h is None else LONGEST_H
+    known_s = account_run_s(place.region, load_quotas(), account)
+    if known_s is not None:
+        return min(known_s / HOUR_S, LONGEST_H)
+    return default_run_s(load_quotas()) / HOUR_S if request.run.time_limit_h is None else LONGEST_H
 
 
-def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
-    """A warning if a training job may take longer than every account allows one to run."""
+def run_time_findings(plan: Plan, hours: Range, account: AccountQuotas) -> Iterator[Finding]:
+    """A warning if a training job may take longer than the account, or every account, allows one to run."""
     request, quotas = plan.request, load_quotas()
-    longest_h, limit_h = default_run_s(quotas) / 3600, request.run.time_limit_h
-    name = f"the default of the quota '{quotas[RUN_TIME].name}' is {longest_h:g} h"
+    default_h, limit_h = default_run_s(quotas) / HOUR_S, request.run.time_limit_h
+    known_s = account_run_s(plan.place.region, quotas, account)
+    longest_h = default_h if known_s is None else known_s / HOUR_S
+    whose = "the default of the quota" if known_s is None else "the account's quota"
+    name = f"{whose} '{quotas[RUN_TIME].name}' is {longest_h:g} h"
     if request.workload.train is None:
         return
     if limit_h is not None and limit_h > longest_h:
         message = (
             f"{name}, run.time_limit_h asks for {limit_h:g} h: SageMaker refuses the job until the quota is raised"
         )
-        hint = f"{longest_h:g}, or ask for {limit_h * 3600:,.0f} seconds in Service Quotas (sagemaker)"
+        hint = f"{longest_h:g}, or ask for {limit_h * HOUR_S:,.0f} seconds in Service Quotas (sagemaker)"
         yield warning(STOPPED_BY_QUOTA, "run.time_limit_h", message, hint)
     elif limit_h is None and hours.high > longest_h:
         message = f"{name}, and the job takes up to {hours.high:,.0f} h: SageMaker stops it after {longest_h:g} h"
@@ -88,10 +99,20 @@ def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
             again = "set checkpoint.mode: agent to resume"
         limit = f"set run.time_limit_h to {math.ceil(hours.high)} or more: slipway doctor FILE then reads the quota"
         hint = f"{again}; or, where the account's quota is higher, {limit}"
+        if known_s is not None:
+            more_s = min(math.ceil(hours.high), LONGEST_H) * HOUR_S
+            request_more = increase_command(plan.place.region, quotas[RUN_TIME].service, quotas[RUN_TIME].code, more_s)
+            hint = f"{again}; or {by_administrator(request_more)}"
         if hours.high > LONGEST_H:
             message += f". No quota allows more than {LONGEST_H:g} h"
             hint = f"more nodes, or another target.kind; else after each stop {again}"
         yield warning(STOPPED_BY_QUOTA, "run.time_limit_h", message, hint)
+    elif limit_h is None and hours.high > default_h:
+        limit = f"run.time_limit_h: {math.ceil(hours.high)}"
+        message = (
+            f"{name}, and the job takes up to {hours.high:,.0f} h: without {limit} it is stopped after {default_h:g} h"
+        )
+        yield warning(LIMIT_NEEDED, "run.time_limit_h", message, f"set {limit}")
 
 
 def retry_findings(request: PlanRequest, failures: float, hours: float) -> Iterator[Finding]:

@@ -189,7 +189,7 @@ def standing_of(candidate: TrainingCandidate) -> Standing:
     """What the gate says of a candidate, and whether a quota may stop the job before its end."""
     said, charged = standing(candidate, lambda: outline(candidate, None).gate), candidate.charge
     if said is Standing.ALLOWED and charged is not None:
-        longest_h = longest_run_h(candidate.place, candidate.context.request)
+        longest_h = longest_run_h(candidate.place, candidate.context.request, candidate.context.quotas)
         return Standing.STOPPED if charged.may_exceed(longest_h) else said
     return said
 

@@ -1,11 +1,12 @@
 """A way to buy a training job, or a cluster without one, with its lines at the median: enough to rank it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
+from launcher.catalog.quotas import load_quotas
 from launcher.model.enums import PREPAID, Basis, NatMode, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced, sum_usd
@@ -13,6 +14,7 @@ from launcher.model.overhead import IDLE_TAIL, START_UP
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record, unlocked_property
 from launcher.model.work import Work
+from launcher.planning.quotas import account_findings, quota_needs
 from launcher.pricing.bill_lines import UNITS, JobSize, component, components, line_usd, sum_units
 from launcher.pricing.chances import needed_retries
 from launcher.pricing.compute import Charge, boot_hours, charge
@@ -207,7 +209,13 @@ class TrainingCandidate:
     @unlocked_property
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that make the candidate impossible at any cost."""
-        return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
+        found = (*refusals(self.place, self.work, self.charge, self.context), *self.against)
+        return (*found, *self._small_quotas()) if self.context.quotas else found
+
+    def _small_quotas(self) -> Iterator[Finding]:
+        """The account's quotas that do not allow the plan."""
+        needs = quota_needs(self.plan, self.context.catalog.instance_types, load_quotas())
+        return account_findings(needs, self.place.region, self.context.quotas)
 
 
 def plan_of(place: Place, work: Work, context: PricingContext, known_digest: str = "") -> Plan:

@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
+from launcher.catalog.quotas import load_quotas
 from launcher.model.enums import COMMITTED, Level, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.fleet import ONE_EACH, Fleet, Hosting
@@ -18,6 +19,7 @@ from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import quoted_findings
+from launcher.planning.quotas import account_findings, quota_needs
 from launcher.pricing.bill_lines import component
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
@@ -140,6 +142,9 @@ class ServingCandidate:
     def findings(self) -> tuple[Finding, ...]:
         """All findings on the deployment, warnings included; Bedrock has no deployment findings."""
         refused = (*refusals(self.serve, self.fleet), *plan_findings(self.place, self.context))
+        if self.context.quotas and self.bedrock is None:
+            needs = quota_needs(self.plan, self.context.catalog.instance_types, load_quotas())
+            refused += tuple(account_findings(needs, self.place.region, self.context.quotas))
         if self.estimate is None:
             return refused
         codes = {finding.code for finding in refused}

@@ -343,7 +343,7 @@ def _limits(candidate: ServingCandidate) -> Iterator[Finding]:
     """The default quotas that are too small for the instances."""
     if candidate.bedrock is None:
         needs = quota_needs(candidate.plan, candidate.context.catalog.instance_types, load_quotas())
-        yield from default_findings(needs, candidate.place.region)
+        yield from default_findings(needs, candidate.place.region, candidate.context.quotas)
 
 
 def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:

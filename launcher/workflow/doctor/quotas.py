@@ -1,15 +1,40 @@
 """The quotas that a plan uses, compared with those of the account."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from launcher.aws import quotas as service_quotas
+from launcher.aws.clients import Sessions
 from launcher.aws.quotas import Quota
+from launcher.aws.session import CredentialsError
 from launcher.catalog.quotas import load_quotas
 from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Check, failed_check, ok, unknown
-from launcher.planning.quotas import QuotaNeed, UnnamedQuota, increase_command, quota_needs
+from launcher.model.errors import AwsError
+from launcher.model.stages import Notify
+from launcher.planning.quotas import AccountQuotas, QuotaNeed, UnnamedQuota, increase_command, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.holdings import holdings_of_plan
+
+
+def account_quotas(sessions: Sessions, places: Iterable[tuple[str, str]], notify: Notify) -> AccountQuotas:
+    """The account's quotas of services in regions; a list that AWS refuses is reported, and its quotas stay unknown.
+
+    Args:
+        sessions: the AWS clients.
+        places: pairs of a region and a service.
+        notify: reports each list that was not read.
+    """
+    known: dict[tuple[str, str, str], tuple[float, str]] = {}
+    for region, service in places:
+        try:
+            listed = service_quotas.quotas(sessions.session(region, "service-quotas"), service)
+        except CredentialsError:
+            raise
+        except AwsError as problem:
+            notify(f"? quotas of {service} in {region}: {problem.message}")
+            continue
+        known |= {(region, service, quota.name.casefold()): (quota.value, quota.code) for quota in listed}
+    return known
 
 
 def quota_checks(subject: Subject) -> Iterator[Check]:

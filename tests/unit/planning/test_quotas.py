@@ -31,7 +31,7 @@ def plan_of(
 
 
 def defaults(catalog, plan):
-    return list(default_findings(quota_needs(plan, catalog.instance_types, load_quotas()), plan.place.region))
+    return list(default_findings(quota_needs(plan, catalog.instance_types, load_quotas()), plan.place.region, {}))
 
 
 def too_small(catalog, plan):
@@ -157,7 +157,7 @@ def test_endpoint_in_training_plan_needs_the_quota_of_one_endpoint_only(catalog)
 )
 def test_run_longer_than_default_quota_is_warning(catalog, high, limit, said):
     plan = plan_of(catalog, **({} if limit is None else {"time_limit_h": limit}))
-    findings = list(run_time_findings(plan, Range(low=high / 2, mid=high / 1.5, high=high)))
+    findings = list(run_time_findings(plan, Range(low=high / 2, mid=high / 1.5, high=high), {}))
     if said is None:
         assert findings == []
     else:
@@ -169,7 +169,7 @@ def test_run_longer_than_default_quota_is_warning(catalog, high, limit, said):
 @pytest.mark.parametrize("high, can_ask", [(672.0, True), (673.0, False)])
 def test_longest_possible_training_job_is_28_days_and_no_longer_limit_is_advised(catalog, high, can_ask):
     plan = plan_of(catalog)
-    (finding,) = run_time_findings(plan, Range(low=high / 2, mid=high / 1.5, high=high))
+    (finding,) = run_time_findings(plan, Range(low=high / 2, mid=high / 1.5, high=high), {})
     assert ("set run.time_limit_h to 672" in finding.hint) is can_ask
     assert ("more nodes, or another target.kind" in finding.hint) is not can_ask
     assert ("No quota allows more than 672 h" in finding.message) is not can_ask
