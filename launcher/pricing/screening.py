@@ -58,7 +58,7 @@ class _Lead(NamedTuple):
     """The offers of one group, term and number of nodes; the smallest comes first.
 
     `usd` is the least that its first place can have: `instance_hours` at its rate, and the least of the `others`, the
-    lines other than compute. `charge` is None where it differs between places, on spot.
+    lines other than compute.
     """
 
     usd: float
@@ -68,7 +68,6 @@ class _Lead(NamedTuple):
     instance_hours: float
     others: float
     rates: Rates
-    charge: Charge | None = None
 
 
 class _Row(NamedTuple):
@@ -250,7 +249,7 @@ class _Screen:
             if computes[0].usd > best.limit_usd:
                 return
             able = (self._lead(offers[each.offer], each) for each in computes if each.usd <= best.limit_usd)
-            for lead in sorted(lead for lead in able if lead is not None):
+            for lead in sorted(able):
                 if lead.usd > best.limit_usd:
                     break
                 yield from self._rows(lead, best, late=late, stopped=stopped)
@@ -277,9 +276,8 @@ class _Screen:
                     if spot is not None:
                         share = _least_share(work, spot)
                         busy_h = max(job_h * share, busy_h * min(share, LEFT_OUT))
-                    used_h = max(busy_h + idle_h, least_h) * nodes
-                    usd = 0.0 if bought else rates[0][0] * used_h * self._discounted - ROUNDED_USD
-                    yield _Compute(usd, nodes, number, used_h)
+                    used_h = 0.0 if bought else max(busy_h + idle_h, least_h) * nodes
+                    yield _Compute(rates[0][0] * used_h * self._discounted - ROUNDED_USD, nodes, number, used_h)
 
     def _least_unused(self, group: CandidateGroup, term: int) -> tuple[float, float]:
         """The least hours for which a group's nodes stay after a job, and the least that a run pays, used or not."""
@@ -293,41 +291,36 @@ class _Screen:
                 self._unused[key] = idle_h, committed_hours(place, request, 0.0)
         return self._unused[key]
 
-    def _lead(self, offers: _Offers, compute: _Compute) -> _Lead | None:
-        """An offer with a number of nodes; None if no offering is long enough.
-
-        On spot the charge takes longest and depends on the region: it counts the least hours.
-        """
+    def _lead(self, offers: _Offers, compute: _Compute) -> _Lead:
+        """An offer with a number of nodes and the least hours of its places."""
         (number, term, rates, moved), nodes = offers, compute.nodes
         group = self.groups[number]
         place, work = group.place(0, nodes, term), self._estimator.work(group.instance_type, nodes)
+        share = 1.0
         if group.option is PurchaseOption.SPOT:
-            known, instance_h = None, compute.instance_hours
             share = min(LEFT_OUT, _least_share(work, self._book.least_price(group, rates)))
-            job = JobSize(least_hours(work)[0] * share, None)
-        else:
-            known = self.charge(group, rates[0][1], nodes, term)
-            if known is None:
-                return None
-            instance_h, job = known.instance_hours, _job_size(work, known)
         costs = self._context.bill.least_costs(place, work, self._lowest)
+        job = JobSize(least_hours(work)[0] * share, None)
         others = moved + (-ROUNDED_USD if costs is None else costs.min_usd(job))
-        instance_h *= self._discounted
-        return _Lead(rates[0][0] * instance_h + others, number, term, nodes, instance_h, others, rates, known)
+        instance_h = compute.instance_hours * self._discounted
+        return _Lead(rates[0][0] * instance_h + others, number, term, nodes, instance_h, others, rates)
 
     def _rows(self, lead: _Lead, best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
-        """The places of a lead that are late or not, and that a quota may stop before their end or not."""
+        """The places of a lead that are late or not, and that a quota may stop before their end or not.
+
+        There is none if no offering is long enough.
+        """
         group = self.groups[lead.group]
         request, quotas = self._context.request, self._context.quotas
         longest_h = longest_run_h(group.place(0, lead.nodes, lead.term), request, quotas)
         for rate, location in lead.rates:
             if rate * lead.instance_hours + lead.others > best.limit_usd:
                 return
-            known = lead.charge or self.charge(group, location, lead.nodes, lead.term)
+            known = self.charge(group, location, lead.nodes, lead.term)
+            if known is None:
+                return
             if quotas:
                 longest_h = longest_run_h(group.place(location, lead.nodes, lead.term), request, quotas)
-            if known is None:
-                raise AssertionError("hours without an offering")
             if self._is_late(known.hours) != late or known.may_exceed(longest_h) != stopped:
                 continue
             place, cost = group.place(location, lead.nodes, lead.term), known
