@@ -248,13 +248,11 @@ else:
         job = submit_to_slurm(
             '[ "${SLURM_RESTART_COUNT-0}" = 5 ] && exit 0; until [ "$(date +%1N)" = 0 ]; do sleep 0.01; done; exit 75'
         )
-        released = 0
-        while not slurm_jobs.state(job).final:
-            done = [attempt for attempt in slurm_jobs.attempts(job) if attempt.ended_at]
-            if len(done) > released and slurm_jobs.state(job) is JobState.PENDING:
-                slurm_jobs.release(job)
-                released = len(done)
-        assert slurm_jobs.state(job) is JobState.COMPLETED
+        for number in range(1, 6):
+            until(lambda n=number: sum(attempt.ended_at is not None for attempt in slurm_jobs.attempts(job)) == n)
+            until(lambda: slurm_jobs.state(job) is JobState.PENDING)
+            slurm_jobs.release(job)
+        assert end(slurm_jobs, job) is JobState.COMPLETED
         assert [attempt.exit_code for attempt in slurm_jobs.attempts(job)] == [75, 75, 75, 75, 75, 0]
 
     def test_cancelled_job_ends_as_cancelled(self, slurm_jobs, submit_to_slurm, slurm_output):

@@ -28,7 +28,7 @@ _SILENCE_S = 150.0
 _STOP_S = 10.0
 _ORDERLY_S = 3.0
 """Seconds for daemons to end in order; a slurmd without a controller needs longer than is worth the wait."""
-_POLL_S = 0.05
+_POLL_S, _LONGEST_POLL_S = 0.05, 0.4
 _ATTEMPTS = 3
 _IDLE = frozenset({"idle"})
 _UP = frozenset({"idle", "mixed", "allocated"})
@@ -247,14 +247,16 @@ class PrivateSlurm:
         return {name: state for name, _, state in (line.partition(" ") for line in lines)}
 
     def _wait_for(self, name: str, ready: Callable[[], bool], *, within_s: float = _START_S) -> None:
-        deadline = time.monotonic() + within_s
+        begin = time.monotonic()
         while not ready():
+            waited_s = time.monotonic() - begin
             ended = [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
             if ended:
                 raise SlurmError(f"{ended[0]} ended by itself: {self._end_of_log(ended[0])}")
-            if time.monotonic() > deadline:
+            if waited_s > within_s:
                 raise SlurmError(f"{name} is not ready after {within_s:g} s: {self._end_of_log(name)}")
-            time.sleep(_POLL_S)
+            # Each check starts one of Slurm's commands: the pauses grow with the wait.
+            time.sleep(min(max(_POLL_S, waited_s / 10), _LONGEST_POLL_S))
 
     def _end_of_log(self, name: str) -> str:
         try:
