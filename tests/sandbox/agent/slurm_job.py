@@ -224,6 +224,10 @@ class Job:
     def goes_on_and_ends(self):
         """From the newest whole checkpoint of the first attempt, or from a newer one on the disks of all nodes."""
         self.back()
+        self.ends_from_its_checkpoint()
+
+    def ends_from_its_checkpoint(self):
+        """The second attempt does: see goes_on_and_ends."""
         self.ends_as_if_nothing_had_been()
         commits = [key for key in self.bucket.all_keys() if key.endswith("/manifest.json")]
         manifests = [parse(self.bucket.read(key).decode()) for key in commits]

@@ -68,14 +68,6 @@ def test_time_limit_signal_saves_checkpoint_and_requeues(job, slurm_cluster, cat
     job.ends_as_if_nothing_had_been()
 
 
-def test_killed_ranks_retried_up_to_planned_retries(job):
-    job.in_the_middle_of_a_step(retries=1, grace=2)
-    os.kill(job.events("command-started", part=1)[0]["pid"], signal.SIGKILL)
-    job.goes_on_and_ends()
-    assert job.events("failed", part=1)[0]["exit_code"] == 128 + signal.SIGKILL
-    assert (job.folder / "failures").read_text() == "1\n"
-
-
 @pytest.mark.slow
 def test_killed_ranks_beyond_retries_fail_job(job):
     job.in_the_middle_of_a_step(grace=2)
@@ -101,8 +93,8 @@ if os.environ["SLIPWAY_ATTEMPT"] == "1":
 """As torchrun's ranks, in a session of its own, and a daemon without the job's variables that writes to its folder."""
 
 
-@pytest.mark.parametrize("killed", ["agents", pytest.param("rank", marks=pytest.mark.slow)])
-def test_processes_in_own_sessions_end_before_next_attempt(job, killed):
+@pytest.mark.parametrize("killed", [pytest.param("agents", marks=pytest.mark.slow), "rank"])
+def test_killed_command_is_retried_after_its_processes_in_own_sessions_end(job, killed):
     """Slurm without cgroups ends only what is below its step."""
     work = job.folder / "work"
     (work / "train.py").write_text(DAEMONS + (work / "train.py").read_text())
@@ -118,7 +110,10 @@ def test_processes_in_own_sessions_end_before_next_attempt(job, killed):
     assert not list(filter(process_of, daemons))
     ended = " ".join(event["reason"] for part in (0, 1) for event in job.events("processes-ended", part=part))
     assert all(f"(process {pid})" in ended for pid in daemons)
-    job.ends_as_if_nothing_had_been()
+    job.ends_from_its_checkpoint()
+    if killed == "rank":
+        assert job.events("failed", part=1)[0]["exit_code"] == 128 + signal.SIGKILL
+        assert (job.folder / "failures").read_text() == "1\n"
 
 
 def parent(pid):
