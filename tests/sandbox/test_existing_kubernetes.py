@@ -95,7 +95,9 @@ def eks_account(tmp_path_factory):
         yield account
 
 
-def test_two_runs_share_existing_cluster_without_provisioning(eks_account):
+@pytest.fixture(scope="module")
+def two_runs(eks_account):
+    """The plans `left` and `right`, launched at once; each run's folder, report and messages."""
     before = eks_account.events()
     marks = [str(eks_account.root / mark) for mark in ("left-began", "right-began")]
     messages = {"left": [], "right": []}
@@ -104,23 +106,29 @@ def test_two_runs_share_existing_cluster_without_provisioning(eks_account):
             pool.submit(eks_account.launch, name, ["python3", "train.py", *order], messages=messages[name])
             for name, order in (("left", marks), ("right", marks[::-1]))
         ]
-        done = {name: future.result() for name, future in zip(messages, runs, strict=True)}
-    for name, (folder, report) in done.items():
+        done = {name: (*future.result(), messages[name]) for name, future in zip(messages, runs, strict=True)}
+    assert eks_account.events() == before
+    return done
+
+
+def test_two_runs_share_existing_cluster_without_provisioning(eks_account, two_runs):
+    for name, (folder, report, messages) in two_runs.items():
         assert (report.status, report.scheduler, report.stacks) == (RunStatus.SUCCEEDED, "kubernetes", ())
-        assert any("cluster team exists: Slipway provisions nothing" in line for line in messages[name])
+        assert any("cluster team exists: Slipway provisions nothing" in line for line in messages)
         assert "the other is there" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         submission = folder.read_json(FILE)
+        assert (submission["scheduler"], submission["head_node"]["kind"]) == ("kubernetes", "Job")
         assert submission["head_node"]["host"] == "slipway-team"
+        assert submission["folder"] == f"slipway/{submission['job']}"
         assert submission["checkpoint_uri"].endswith(f"/{name}")
-    assert eks_account.events() == before
     assert eks_account.sandbox.clusters() == ("slipway-team",)
 
 
+@pytest.mark.usefixtures("two_runs")
 def test_down_removes_resources_of_plan_and_keeps_cluster(eks_account):
     environment = eks_account.sandbox.process_environment({})
     eks_account.launch("going", ["true"])
-    eks_account.launch("staying", ["true"])
     plan = joined_plan("going", eks_account.root, load())
     survey = survey_jobs(plan, environment)
     ((name, state),) = survey.removal.jobs
@@ -133,22 +141,22 @@ def test_down_removes_resources_of_plan_and_keeps_cluster(eks_account):
     assert [state for _, state in remove_jobs(survey, environment, messages.append).jobs] == ["gone"]
     assert messages[-1] == "the cluster's role is no longer granted to pods of slipway/going"
     assert granted_roles(eks_account.session, *cluster, "going") == ()
-    assert len(granted_roles(eks_account.session, *cluster, "staying")) == 1
     assert survey_jobs(plan, environment).jobs == ()
-    other = survey_jobs(joined_plan("staying", eks_account.root, load()), environment)
+    assert len(granted_roles(eks_account.session, *cluster, "right")) == 1
+    other = survey_jobs(joined_plan("right", eks_account.root, load()), environment)
     assert [state for _, state in other.removal.jobs] == ["completed"]
     assert len(eks_account.sandbox.nodes("slipway-team")) == 3
 
 
+@pytest.mark.usefixtures("two_runs")
 def test_doctor_checks_existing_cluster_like_launch(eks_account):
-    eks_account.launch("examined", ["true"])
-    plan = joined_plan("examined", eks_account.root, load())
+    plan = joined_plan("right", eks_account.root, load())
     environment = eks_account.sandbox.process_environment({})
     subject = subject_of(plan, REGION, catalog=load(), environment=environment, now=datetime.now(UTC))
     checks = {check.name: check for check in existing_cluster(subject)}
     assert checks["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {check.result for check in checks.values()} == {Outcome.OK}
-    prefix = f"s3://{store_of(eks_account)}/jobs/examined"
+    prefix = f"s3://{store_of(eks_account)}/jobs/right"
     assert checks["pods' role"].got == f"the role is granted, for {prefix} only"
 
 
@@ -157,19 +165,18 @@ def store_of(account):
     return stack.outputs["StoreUri"].removeprefix("s3://").partition("/")[0]
 
 
-def test_every_plan_has_service_account_writing_to_plan_folder(eks_account):
-    messages = []
-    folder, _ = eks_account.launch("first", ["true"], messages=messages)
-    eks_account.launch("first", ["true"], messages=(again := []))
-    granting = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
+def test_every_plan_has_service_account_writing_to_plan_folder(eks_account, two_runs):
+    folder, _, messages = two_runs["left"]
+    eks_account.launch("left", ["true"], messages=(again := []))
+    granting = "granting the cluster's role to pods of slipway/left; EKS needs some seconds"
     assert granting in messages
     assert granting not in again, "it is granted already"
     job = yaml.safe_load((folder.path / "rendered/kubernetes/job.yaml").read_text().split("---")[-1])
-    assert job["spec"]["template"]["spec"]["serviceAccountName"] == "first"
+    assert job["spec"]["template"]["spec"]["serviceAccountName"] == "left"
     accounts = list(yaml.safe_load_all((folder.path / "rendered/kubernetes/namespace.yaml").read_text()))
-    assert [account["metadata"]["name"] for account in accounts] == ["slipway", "first"]
+    assert [account["metadata"]["name"] for account in accounts] == ["slipway", "left"]
     spec = json.loads((folder.path / "rendered/job.json").read_text())
-    assert spec["journal"].startswith(f"s3://{store_of(eks_account)}/jobs/first/.runs/first-")
+    assert spec["journal"].startswith(f"s3://{store_of(eks_account)}/jobs/left/.runs/left-")
 
 
 def test_job_for_folder_of_another_plan_refused_before_upload(eks_account):

@@ -1,4 +1,7 @@
-"""A priced launch on EKS in the sandbox: deployed, two pods, a node taken with notice, resumed, finished, reported."""
+"""A priced launch on EKS in the sandbox: deployed, two pods, a node taken with notice, resumed, finished, reported.
+
+`make test` has that launch on HyperPod with EKS (test_hyperpod_eks_launch.py).
+"""
 
 import pytest
 
@@ -6,7 +9,7 @@ from launcher.records.submission import FILE
 from tests.sandbox.kubernetes_launch import STEPS, launched
 
 pytest.importorskip("kubernetes")
-pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("launch")]
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark.xdist_group("launch")]
 
 PLAN = f"""
 slipway: 1
