@@ -180,7 +180,12 @@ def start_owner(tmp_path):
 
 class TestEnd:
     @pytest.mark.parametrize(
-        "scheduler, number", [("local", signal.SIGKILL), ("auto", signal.SIGTERM), ("local", signal.SIGHUP)]
+        "scheduler, number",
+        [
+            ("auto", signal.SIGTERM),
+            pytest.param("local", signal.SIGKILL, marks=pytest.mark.slow),
+            pytest.param("local", signal.SIGHUP, marks=pytest.mark.slow),
+        ],
     )
     def test_signal_to_owner_leaves_no_processes_or_files(self, start_owner, tmp_path, scheduler, number):
         """In a deep temporary folder, which does not matter. SIGKILL under Slurm: TestTwo."""
