@@ -43,6 +43,7 @@ class Catalog:
         self._bill: dict[tuple[str, str], Price | Unpriced] = {}
         self._known_items: dict[str, Mapping[str, Price]] = {}
         self._zones: dict[str, Mapping[str, str]] = {}
+        self._regions_of: dict[str, tuple[str, ...]] = {}
         self._bands: dict[tuple[str, str], InterruptionBand | None] = {}
         self._of_rows: dict[BandRow, InterruptionBand] = {}
         self._machines: dict[tuple[str, str], Price | Unpriced] = {}
@@ -141,22 +142,18 @@ class Catalog:
             self._zones[instance_type] = by_region
         return self._zones[instance_type]
 
-    @cached_property
-    def _regions_of(self) -> Mapping[str, tuple[str, ...]]:
-        by_type: dict[str, set[str]] = {}
-        of_zone, regions = self._region_by_zone, self.regions
-        for instance_type in self.instance_types.values():
-            by_type[instance_type.name] = {of_zone[zone] for zone in instance_type.az_ids if zone in of_zone}
-        for index in (self.store.on_demand, self.store.spot, self.store.capacity_blocks):
-            for (name, region), rows in index.items():
-                known = by_type.setdefault(name, set())
-                if region not in known and region in regions and any(row.usd for row in rows):
-                    known.add(region)
-        return MappingProxyType({name: tuple(sorted(regions)) for name, regions in by_type.items()})
-
     def regions_of(self, instance_type: str) -> tuple[str, ...]:
         """Regions that offer a type: one of their zones does, or a price is known there."""
-        return self._regions_of.get(instance_type, ())
+        if instance_type not in self._regions_of:
+            known = self.instance_types.get(instance_type)
+            zones, of_zone = known.az_ids if known is not None else (), self._region_by_zone
+            regions = {of_zone[zone] for zone in zones if zone in of_zone}
+            for index in (self.store.on_demand, self.store.spot, self.store.capacity_blocks):
+                for (_, region), rows in index.of(instance_type).items():
+                    if region not in regions and region in self.regions and any(row.usd for row in rows):
+                        regions.add(region)
+            self._regions_of[instance_type] = tuple(sorted(regions))
+        return self._regions_of[instance_type]
 
     def commercial(self, regions: Iterable[str]) -> tuple[str, ...]:
         """The regions of `target.region: any`: GovCloud needs a separate account, so a plan must name its region."""
@@ -196,17 +193,9 @@ class Catalog:
         return self.selector.row(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region)) is not None
 
     def _commitment_keys(self, instance_type: str, *, plans: bool) -> tuple[str, ...]:
-        return tuple(sorted(self._commitments.get((instance_type, plans), ())))
-
-    @cached_property
-    def _commitments(self) -> Mapping[tuple[str, bool], set[str]]:
-        committed: dict[tuple[str, bool], set[str]] = {}
-        for name, region, _class, _years in self.store.reserved:
-            committed.setdefault((name, False), set()).add(region)
-            committed.setdefault((name, True), set()).add(region)
-        for name, region, _kind, _years in self.store.savings_plans:
-            committed.setdefault((name, True), set()).add(region)
-        return MappingProxyType(committed)
+        """The regions with a commitment of a type; a Reserved Instance prices Savings Plans too."""
+        indexes = (self.store.reserved, self.store.savings_plans) if plans else (self.store.reserved,)
+        return tuple(sorted({region for index in indexes for _, region, *_ in index.of(instance_type)}))
 
     # ------------------------------------------------------------------------------------------------------ prices
 
@@ -241,7 +230,7 @@ class Catalog:
         """The Spot Advisor's newest band; of several on one day the last row; None without a band."""
         place = (instance_type, region)
         if place not in self._bands:
-            rows = [row for row in self.store.bands(place) if row.as_of <= self.until]
+            rows = [row for row in self.store.bands.get(place, ()) if row.as_of <= self.until]
             newest = max(reversed(rows), key=lambda row: row.as_of, default=None)
             # Most places share their row's words with others.
             if newest is not None and newest not in self._of_rows:
@@ -319,9 +308,9 @@ class Catalog:
     def _derived_instance(self, instance_type: str, region: str) -> Price | None:
         family = f"{instance_type.partition('.')[0]}."
         sizes: dict[str, dict[str, Price]] = {}
-        for name, place in self.store.on_demand:
-            if name == instance_type or (name.startswith(family) and place in (region, ANCHOR)):
-                price = self.on_demand(name, place)
+        for name in self.store.on_demand.names:
+            for _, place in self.store.on_demand.of(name) if name.startswith(family) else ():
+                price = self.on_demand(name, place) if name == instance_type or place in (region, ANCHOR) else None
                 if isinstance(price, Price):
                     sizes.setdefault(name, {})[place] = price
         return derive_price(sizes.pop(instance_type, {}), sizes.values(), region)

@@ -4,7 +4,6 @@ Every price, rate and listing of compute uses this module, so that they cannot d
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -79,6 +78,7 @@ class RowSelector:
         self.until = until
         self._chosen: dict[Key, Row | None] = {}
         self._contradictions: dict[Key, Row | None] = {}
+        self._highest_ratios: dict[tuple[str, str], tuple[float, str, str] | None] = {}
 
     def row(self, key: Key) -> Row | None:
         """The row that prices a key; None if no row may."""
@@ -151,7 +151,8 @@ class RowSelector:
         return market_of(row.usd, self.store.on_demand.get((name, region), ()))
 
     def _region(self, key: Key) -> Sequence[Row]:
-        return zoned_rows(self.store, key.kind).get((key.name, key.region), ())
+        rows: Sequence[Row] = zoned_rows(self.store, key.kind).get((key.name, key.region), ())
+        return rows
 
     def _billed_alike(self, key: Key) -> Iterator[Row]:
         """The rates of a SageMaker component, and those of the others: all but HyperPod are billed alike."""
@@ -169,37 +170,34 @@ class RowSelector:
         within 0.1 %.
         """
         plain = self.row(self._plain(key)) if key.detail in BY_RATIO else None
-        known = self._ratios(key) if plain is not None else {}
-        if plain is None or not known:
+        highest = self._highest_ratio(key) if plain is not None else None
+        if plain is None or highest is None:
             return
-        where, (ratio, as_of) = max(known.items(), key=lambda item: (round(item[1][0], 3), item[1][1]))
+        ratio, as_of, where = highest
         note = f"EC2's rate here times {ratio:.3f}, SageMaker's over EC2's in {where}: {NOT_LISTED}"
         usd = f"{float(plain.usd) * ratio:.4f}"
         yield Row(key.detail, usd, min(plain.as_of, as_of), DERIVED, plain.source, note)
 
-    def _ratios(self, key: Key) -> dict[str, tuple[float, str]]:
-        """SageMaker's listed rate over EC2's by region, with the older of the two dates."""
-        found = {}
-        for region in self._sagemaker_regions.get(key.name, ()):
+    def _highest_ratio(self, key: Key) -> tuple[float, str, str] | None:
+        """The highest of the ratios, computed once for a type and component."""
+        item = (key.name, key.detail)
+        if item not in self._highest_ratios:
+            self._highest_ratios[item] = max(self._ratios(key), key=_ratio_order, default=None)
+        return self._highest_ratios[item]
+
+    def _ratios(self, key: Key) -> Iterator[tuple[float, str, str]]:
+        """SageMaker's listed rate over EC2's, the older of the two dates, and the region, of every region with both."""
+        for _, region in self.store.sagemaker.of(key.name):
             there = key.at(region)
             service = newest(self._billed_alike(there), usd_of, self.until)
             plain = self.row(self._plain(there)) if service is not None else None
             if service is not None and plain is not None:
-                found[region] = float(service.usd) / float(plain.usd), min(service.as_of, plain.as_of)
-        return found
+                yield float(service.usd) / float(plain.usd), min(service.as_of, plain.as_of), region
 
     @staticmethod
     def _plain(key: Key) -> Key:
         """The key of EC2's on-demand price of the same type and region."""
         return Key(PurchaseOption.ON_DEMAND.value, key.name.removeprefix("ml."), key.region)
-
-    @cached_property
-    def _sagemaker_regions(self) -> Mapping[str, Sequence[str]]:
-        """The regions with SageMaker's rates of a type."""
-        regions: dict[str, list[str]] = {}
-        for name, region in self.store.sagemaker:
-            regions.setdefault(name, []).append(region)
-        return regions
 
     def _terms(self, key: Key) -> list[Row]:
         index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans
@@ -222,6 +220,12 @@ class RowSelector:
             for row in alike
             if row.basis in PRICING
         ]
+
+
+def _ratio_order(known: tuple[float, str, str]) -> tuple[float, str]:
+    """Ratios by their first three digits, then by their date."""
+    ratio, as_of, _ = known
+    return round(ratio, 3), as_of
 
 
 def zoned_rows(store: Store, kind: str) -> Zoned:

@@ -1,17 +1,16 @@
 """Rows of the catalog's price files, read on first use and indexed by their lookup keys."""
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from launcher.catalog import tables
 from launcher.catalog.plausibility import mark_implausible
 from launcher.catalog.tables import Table
-
-Place = tuple[str, str]
-"""Instance type (or bill item) and region."""
 
 
 class Row(NamedTuple):
@@ -79,8 +78,64 @@ class Source(NamedTuple):
     note: str
 
 
-Zoned = Mapping[Place, list[Row]]
-Terms = Mapping[tuple[str, str, str, str], list[TermRow]]
+Place: TypeAlias = tuple[str, str]
+"""Instance type (or bill item) and region."""
+AnyKey = TypeVar("AnyKey", bound=tuple[str, ...])
+AnyRow = TypeVar("AnyRow", bound=tuple[str, ...])
+
+
+class Index(Mapping[AnyKey, list[AnyRow]]):
+    """The rows of a file by their first cells: name, region and what else is in a key.
+
+    The rows of a name are parsed on its first use: a plan needs a few of thousands. The shipped lines are sorted, so
+    that bisection finds those of a name.
+    """
+
+    def __init__(
+        self, table: Table, newer: Iterable[list[str]], make: Callable[[list[str]], AnyRow], cells: int
+    ) -> None:
+        """The shipped rows of a table and `newer` ones; `make` makes a row of what follows the `cells` of its key."""
+        self._lines, self._make, self._cells = tables.read_lines(table), make, cells
+        self._newer: dict[str, list[list[str]]] = {}
+        for row in newer:
+            self._newer.setdefault(row[0], []).append(row)
+        self._parsed: dict[str, dict[AnyKey, list[AnyRow]]] = {}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The first cell of every key."""
+        return tuple(dict.fromkeys((*(line.partition(",")[0] for line in self._lines), *self._newer)))
+
+    def of(self, name: str) -> Mapping[AnyKey, list[AnyRow]]:
+        """The rows of a name."""
+        if name not in self._parsed:
+            lines, cells, parsed = self._lines, self._cells, dict[Any, list[AnyRow]]()
+            # "-" follows "," in the order of characters.
+            shipped = lines[bisect_left(lines, f"{name},") : bisect_left(lines, f"{name}-")]
+            for row in (*map(tables.cells_of, shipped), *self._newer.get(name, ())):
+                parsed.setdefault(tuple(row[:cells]), []).append(self._make(row[cells:]))
+            self._parsed[name] = parsed
+        return self._parsed[name]
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The rows of a key, or a default."""
+        return self.of(key[0]).get(key, default)
+
+    def __getitem__(self, key: AnyKey) -> list[AnyRow]:
+        """The rows of a key."""
+        return self.of(key[0])[key]
+
+    def __iter__(self) -> Iterator[AnyKey]:
+        """The keys."""
+        return chain.from_iterable(map(self.of, self.names))
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return sum(len(self.of(name)) for name in self.names)
+
+
+Zoned: TypeAlias = Index[Place, Row]
+Terms: TypeAlias = Index[tuple[str, str, str, str], TermRow]
 
 
 class Store:
@@ -94,89 +149,68 @@ class Store:
     @cached_property
     def on_demand(self) -> Zoned:
         """On-demand prices, with their history."""
-        return self._rows_by_zone(tables.ON_DEMAND)
+        return self._index(tables.ON_DEMAND, Row._make)
 
     @cached_property
     def spot(self) -> Zoned:
         """Spot prices per zone."""
-        return self._rows_by_zone(tables.SPOT)
+        return self._index(tables.SPOT, Row._make)
 
     @cached_property
     def capacity_blocks(self) -> Zoned:
         """Capacity Block rates, with their history."""
-        return self._rows_by_zone(tables.CAPACITY_BLOCKS)
+        return self._index(tables.CAPACITY_BLOCKS, Row._make)
 
     @cached_property
     def training_plans(self) -> Zoned:
         """Training plan rates."""
-        return self._rows_by_zone(tables.TRAINING_PLANS)
+        return self._index(tables.TRAINING_PLANS, Row._make)
 
     @cached_property
-    def spot_ranges(self) -> Mapping[Place, list[RangeRow]]:
+    def spot_ranges(self) -> Index[Place, RangeRow]:
         """Spot prices per region."""
-        index: dict[Place, list[RangeRow]] = {}
-        for row in self._rows(tables.SPOT_RANGES):
-            index.setdefault((row[0], row[1]), []).append(RangeRow._make(row[2:]))
-        return index
+        return self._index(tables.SPOT_RANGES, RangeRow._make)
 
     @cached_property
     def reserved(self) -> Terms:
         """Reserved Instances by type, region, offering class and years."""
-        return self._terms(tables.RESERVED)
+        return self._index(tables.RESERVED, TermRow._make, cells=4)
 
     @cached_property
     def savings_plans(self) -> Terms:
         """Savings Plan rates read from AWS by type, region, kind and years: none in the snapshot."""
-        return self._terms(tables.SAVINGS_PLANS)
+        return self._index(tables.SAVINGS_PLANS, TermRow._make, cells=4)
 
     @cached_property
-    def sagemaker(self) -> Mapping[Place, list[Row]]:
+    def sagemaker(self) -> Index[Place, Row]:
         """SageMaker rates; `zone` is the component."""
-        return self._rows_by_zone(tables.SAGEMAKER)
-
-    def bands(self, place: Place) -> list[BandRow]:
-        """Bands of the Spot Advisor, converted on demand: a plan needs a few hundred of thousands."""
-        return [BandRow._make(row[2:]) for row in self._bands.get(place, ())]
+        return self._index(tables.SAGEMAKER, Row._make)
 
     @cached_property
-    def _bands(self) -> Mapping[Place, list[list[str]]]:
-        index: dict[Place, list[list[str]]] = {}
-        for row in self._rows(tables.INTERRUPTIONS):
-            index.setdefault((row[0], row[1]), []).append(row)
-        return index
+    def bands(self) -> Index[Place, BandRow]:
+        """Bands of the Spot Advisor."""
+        return self._index(tables.INTERRUPTIONS, BandRow._make)
 
     @cached_property
-    def bill_items(self) -> Mapping[Place, list[TierRow]]:
+    def bill_items(self) -> Index[Place, TierRow]:
         """All billed items other than accelerators; region `*` applies everywhere."""
-        index: dict[Place, list[TierRow]] = {}
-        for row in self._rows(tables.BILL_ITEMS):
-            index.setdefault((row[0], row[1]), []).append(TierRow._make(row[2:]))
-        return index
+        return self._index(tables.BILL_ITEMS, TierRow._make)
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
         """Sources by id."""
-        return {row[0]: Source._make(row[1:]) for row in self._rows(tables.SOURCES)}
+        return {row[0]: Source._make(row[1:]) for row in (*tables.read(tables.SOURCES), *self._newer(tables.SOURCES))}
 
     def source_title(self, source: str) -> str:
         """The title of a source; its id if a cache names a source without describing it."""
         known = self.sources.get(source)
         return known.title if known else source
 
-    def _rows(self, table: Table) -> list[list[str]]:
-        shipped = tables.read(table)
+    def _newer(self, table: Table) -> Iterable[list[str]]:
+        """The rows of a file of the overlay."""
         if self.overlay is None or not (self.overlay / table.path).exists():
-            return shipped
-        return [*shipped, *mark_implausible(table, shipped, tables.read_checked(table, self.overlay, self.today))]
+            return ()
+        return mark_implausible(table, tables.read(table), tables.read_checked(table, self.overlay, self.today))
 
-    def _rows_by_zone(self, table: Table) -> dict[Place, list[Row]]:
-        index: dict[Place, list[Row]] = {}
-        for row in self._rows(table):
-            index.setdefault((row[0], row[1]), []).append(Row._make(row[2:]))
-        return index
-
-    def _terms(self, table: Table) -> dict[tuple[str, str, str, str], list[TermRow]]:
-        index: dict[tuple[str, str, str, str], list[TermRow]] = {}
-        for row in self._rows(table):
-            index.setdefault((row[0], row[1], row[2], row[3]), []).append(TermRow._make(row[4:]))
-        return index
+    def _index(self, table: Table, make: Callable[[list[str]], AnyRow], *, cells: int = 2) -> Index[Any, AnyRow]:
+        return Index(table, self._newer(table), make, cells)

@@ -115,6 +115,17 @@ def read(table: Table) -> list[list[str]]:
     return read_rows(table.path) if (SNAPSHOT / table.path).is_file() else []
 
 
+def read_lines(table: Table) -> list[str]:
+    """The lines of one file of the shipped snapshot, one for each row; empty if the file is missing."""
+    path = SNAPSHOT / table.path
+    return path.read_text(encoding="utf-8").split("\n")[1:-1] if path.is_file() else []
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of one line; most have no quoted cell."""
+    return next(csv.reader([line])) if '"' in line else line.split(",")
+
+
 def read_cells(path: str) -> list[dict[str, str]]:
     """The rows of one file of the shipped snapshot, each by its column names."""
     with (SNAPSHOT / path).open(encoding="utf-8", newline="") as file:

@@ -40,6 +40,16 @@ def test_price_files_are_sorted_valid_and_without_duplicates(table: tables.Table
 
 
 @pytest.mark.parametrize("table", SHIPPED, ids=ids)
+def test_lines_of_price_files_are_found_by_their_first_cell(table: tables.Table):
+    """The catalog bisects the lines by their names, and splits those without quotes at each comma."""
+    lines, rows = tables.read_lines(table), tables.read(table)
+    names = [f"{line.partition(',')[0]}," for line in lines]
+    assert names == sorted(names)
+    assert not any('"' in name for name in names)
+    assert [tables.cells_of(line) for line in some(lines)] == rows
+
+
+@pytest.mark.parametrize("table", SHIPPED, ids=ids)
 def test_every_price_row_has_a_past_date_and_a_known_source(catalog: Catalog, table: tables.Table):
     for row in some(cells(table)):
         assert date(2023, 1, 1) <= date.fromisoformat(row["as_of"]) <= TODAY, row
