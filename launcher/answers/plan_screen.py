@@ -14,7 +14,7 @@ from launcher.model.budget_stop import spending_limit
 from launcher.model.finding import Finding
 from launcher.model.money import Price
 from launcher.model.training_job import LONGEST_H
-from launcher.model.units import number_of
+from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.optimizers import LEANER_CODE
 from launcher.pricing.ages import Age, age, rests_on
@@ -39,6 +39,8 @@ SMALLER = ((2, MIN_ROWS), (2, 4), (1, MIN_ROWS), (1, 4), (1, 3), (1, 2), (0, 2))
 STOP = "No spending limit is set: budget.stop_at_usd stops the job at a sum."
 NUMBERS: Cells = ("done in", "total", "1 in 10 above")
 """The titles of the last columns of a row."""
+FIRST_STEP, WIDEST = "1st step", 120
+"""The title of a further column, and the columns from which a screen of several targets has it."""
 Group: TypeAlias = tuple[str, list[int]]
 """A heading, and the ranks of the rows below it."""
 
@@ -101,7 +103,12 @@ def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], 
         return fold(f"  {unpriced_answer(priced)}", width)
     for rank in (rank for _, ranks in groups for rank in ranks if rank not in cells):
         cells[rank] = _cells(priced, rank, width)
-    return section_lines([(title, [cells[rank] for rank in ranks]) for title, ranks in groups], NUMBERS, width)
+    titles = (FIRST_STEP, *NUMBERS) if width >= WIDEST and _has_several_targets(priced) else NUMBERS
+    return section_lines([(title, [cells[rank] for rank in ranks]) for title, ranks in groups], titles, width)
+
+
+def _has_several_targets(priced: Priced) -> bool:
+    return len({candidate.place.target for candidate in priced.candidates}) > 1
 
 
 def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
@@ -189,9 +196,12 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
     """A row: on the left its id, instances, place and option, and on the right the hours and the two totals."""
     quoted = priced.row(rank)
     place, usd = quoted.plan.place, quoted.usd
-    several = len({candidate.place.target for candidate in priced.candidates}) > 1
+    several = _has_several_targets(priced)
     target = (place.target.value if width >= WIDE else target_of(place.target).short) if several else ""
-    wide = (quoted.accelerator, f"${words.dollars(quoted.usd_per_hour)}/h") if width >= WIDE else ()
+    step, rate = quoted.hours_to_first_step, f"${words.dollars(quoted.usd_per_hour)}/h"
+    wide = (quoted.accelerator, rate) if width >= WIDE else ()
+    if several and width >= WIDEST:
+        wide = (rate, "" if step is None else duration_text(step * HOUR_S))
     return (
         priced.short_id(rank),
         words.place_instances(place),

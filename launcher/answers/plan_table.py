@@ -190,11 +190,7 @@ def footer(
     priced: Priced, ranks: Sequence[int], width: int, *, everything: bool = False, called: bool = False
 ) -> list[str]:
     """The number of candidates, the age of the prices, the findings, and the next command."""
-    numbered = [rank for rank in ranks if priced.candidates[rank - 1].usd is not None]
-    gaps = numbered != list(range(1, len(numbered) + 1))
-    best = f"; # is the rank among the {len(priced.candidates):,} best of each type and option"
-    rest = best if gaps and not everything else ""
-    rest += "; the others do not fit the model" if everything else "; --all ranks every one"
+    rest = "; the others do not fit the model" if everything else "; --all ranks every one"
     rest = "" if len(ranks) == priced.considered else rest
     many = "1 candidate" if priced.considered == 1 else f"{len(ranks):,} of {priced.considered:,} candidates"
     lines = [f"  {many}{rest}. {price_ages(priced.candidates)}"]

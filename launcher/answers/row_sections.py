@@ -18,6 +18,8 @@ LAYOUTS = (
     (False, True, 1, 2),
 )
 """Whether a row has the target's column, is tight around the multiplication sign; its gap and its indentation."""
+WIDE_LAYOUTS = (LAYOUTS[0], (True, False, 1, 4), (True, True, 1, 4), (True, True, 1, 2), *LAYOUTS[1:])
+"""Those of a wide screen, on which the target's name comes before room around the numbers."""
 
 
 def section_lines(sections: Sequence[tuple[str, Sequence[Cells]]], titles: Cells, width: int) -> list[str]:
@@ -57,7 +59,8 @@ def _layout(rows: Sequence[Cells], titles: Cells, width: int) -> _Layout:
     The code stays where two rows would be alike without it.
     """
     alike = len({row[1:TARGET] for row in rows}) < len({row[1 : TARGET + 1] for row in rows})
-    layouts = [(coded or alike, tight, gap, indent) for coded, tight, gap, indent in LAYOUTS]
+    available = WIDE_LAYOUTS if width >= WIDE else LAYOUTS
+    layouts = [(coded or alike, tight, gap, indent) for coded, tight, gap, indent in available]
     for coded, tight, gap, indent in layouts:
         texts = [[cell.replace(" × ", "×") if tight else cell for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]

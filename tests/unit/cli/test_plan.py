@@ -14,6 +14,7 @@ from launcher.answers.plan_screen import more_rows, shown_ranks
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
 from launcher.answers.quote_screen import page as quote_screen_page
+from launcher.model.units import duration_text
 from launcher.pricing import priced
 from launcher.pricing.priced import Priced
 from launcher.records.quote_document import quote_document
@@ -268,6 +269,22 @@ def test_rows_of_one_type_and_option_name_their_targets_at_every_width(price_tex
     shown = [line for line in page(price_text(OPEN + target), width, everything=False) if ROW.match(line)]
     without_numbers = [re.sub(r"[~$]+[\d,.]+(/h)?|\d+\.\d h", "", line[10:]) for line in shown]
     assert len(set(without_numbers)) == len(shown) > 1
+
+
+def test_wide_screen_of_several_targets_has_the_first_step_beside_the_hours(price_text):
+    """HyperPod checks its nodes for an hour before the first step: the hours of the job alone are the same."""
+    target = "target: {kind: [hyperpod-slurm, ec2], region: us-east-1, instance_type: p5.48xlarge, nodes: 1}\n"
+    priced_plan = price_text(OPEN + target + "purchase: {option: on-demand}\n")
+    for width in (80, 120):
+        lines = page(priced_plan, width, everything=False)
+        rows = {line.split()[0]: line for line in lines if ROW.match(line)}
+        assert ("1st step" in " ".join(lines)) is (width == 120)
+        for rank in (1, 2):
+            quoted = priced_plan.row(rank)
+            step = duration_text((quoted.hours_to_first_step or 0) * 3600)
+            assert (f" {step} " in rows[priced_plan.short_id(rank)]) is (width == 120)
+            assert (quoted.plan.place.target.value in rows[priced_plan.short_id(rank)]) is (width == 120)
+    assert priced_plan.row(2).hours_to_first_step > priced_plan.row(1).hours_to_first_step + 0.9
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
