@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.parts.guard_folder import GuardFolder
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
-from launcher.model.monitoring import BOOTS_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import BOOTS_FOLDER, MESSAGE_FOLDER
 from launcher.targets.eks.files import NodeGroupContext, user_data
 
 _POLICIES = (
@@ -51,7 +51,7 @@ def node_role(
 
 def report_statements(folder: GuardFolder, key_arn: str | None) -> list[iam.PolicyStatement]:
     """The permissions to report boots to the guard; `key_arn` encrypts the store, None: S3's own key."""
-    place = [f"{folder.objects_arn.removesuffix('*')}{WORD_FOLDER}/{BOOTS_FOLDER}/*"]
+    place = [f"{folder.objects_arn.removesuffix('*')}{MESSAGE_FOLDER}/{BOOTS_FOLDER}/*"]
     key = [] if key_arn is None else [iam.PolicyStatement(actions=["kms:GenerateDataKey"], resources=[key_arn])]
     return [iam.PolicyStatement(actions=["s3:PutObject"], resources=place), *key]
 

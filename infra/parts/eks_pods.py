@@ -19,7 +19,7 @@ from launcher.model.monitoring import (
     COUNTER_MEMORY_MB,
     GUARD_FOLDER,
     JOURNAL_FOLDER,
-    WORD_FOLDER,
+    MESSAGE_FOLDER,
 )
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
@@ -76,14 +76,14 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         iam.PolicyStatement(sid="ReadCheckpoints", actions=["s3:GetObject"], resources=[store.objects()]),
         *_changes(store, _OWN, title=""),
         iam.PolicyStatement(
-            sid="WriteMessages", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}")]
+            sid="WriteMessages", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{MESSAGE_FOLDER}")]
         ),
         # Boots are reported with the nodes' own role, which pods cannot use.
         iam.PolicyStatement(
             sid="DenyBootReports",
             effect=iam.Effect.DENY,
             actions=["s3:PutObject"],
-            resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}/{BOOTS_FOLDER}")],
+            resources=[store.objects(f"{GUARD_FOLDER}/*/{MESSAGE_FOLDER}/{BOOTS_FOLDER}")],
         ),
     ]
     if owner is not None:

@@ -6,7 +6,7 @@ from aws_cdk import Aws, Fn
 from aws_cdk import aws_iam as iam
 
 from infra.parts.node_policy import StoreAccess
-from launcher.model.monitoring import GUARD_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import GUARD_FOLDER, MESSAGE_FOLDER
 
 
 class GuardFolder(NamedTuple):
@@ -18,9 +18,9 @@ class GuardFolder(NamedTuple):
     objects_arn: str
 
     @property
-    def word_uri(self) -> str:
+    def message_uri(self) -> str:
         """The URI of the jobs' messages."""
-        return f"{self.uri}/{WORD_FOLDER}"
+        return f"{self.uri}/{MESSAGE_FOLDER}"
 
     @property
     def statements(self) -> tuple[iam.PolicyStatement, ...]:

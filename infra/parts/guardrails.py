@@ -84,7 +84,7 @@ class Guardrails(Construct):
         if stop is not None:
             add_output(Stack.of(self), OUTPUTS["stop_uri"], stop.uri)
         if folder is not None:
-            add_output(Stack.of(self), OUTPUTS["word_uri"], folder.word_uri)
+            add_output(Stack.of(self), OUTPUTS["message_uri"], folder.message_uri)
         self._alarms(limits)
         if limits.max_usd is not None and has_budget(plan.place.region):
             self._budget(limits.max_usd)

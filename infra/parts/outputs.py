@@ -19,7 +19,7 @@ _OF_NAMES: Mapping[str, str] = {
     "entered_policy_arn": "IAM policy of nodes for Session Manager access",
     "session_log_policy_arn": "IAM policy of nodes for writing the log of Session Manager sessions",
     "stop_uri": "S3 object that tells jobs to save a checkpoint and end: the budget is used up",
-    "word_uri": "S3 folder of messages from jobs to the guard",
+    "message_uri": "S3 folder of messages from jobs to the guard",
     "role_arn": "Execution role of the SageMaker instances",
     "lifecycle_uri": "S3 folder of the lifecycle scripts",
     "lustre_dns_name": "DNS name of the FSx for Lustre file system",

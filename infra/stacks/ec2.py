@@ -115,7 +115,7 @@ class InstancesStack(ClusterStack):
             security_group_id=security_group_id,
             node_policy_arn=policy.arn,
             store_uri=network.store_uri,
-            word_uri=guard_folder(network.store_uri, store).word_uri,
+            message_uri=guard_folder(network.store_uri, store).message_uri,
             entered_policy_arn=entered_policy(self, "EnteredPolicy", path=OWN_PATH),
             session_log_policy_arn=None if self.session_log is None else self.session_log.policy_arn,
         )

@@ -108,7 +108,7 @@ class EksStack(ClusterStack):
                 security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
                 tags=stable_tags,
                 # The system node is no try of the jobs' nodes.
-                reports=boots_uri(folder.word_uri) if node_group_context.name == WORKERS else None,
+                reports=boots_uri(folder.message_uri) if node_group_context.name == WORKERS else None,
             )
             for node_group_context in context.groups
         }

@@ -148,7 +148,7 @@ class TrainingStack(ClusterStack):
             store_uri=network.store_uri,
             node_setup_uri=script.s3_object_url,
             node_metrics_uri=metrics.s3_object_url,
-            word_uri=guard_folder(network.store_uri, network.store).word_uri,
+            message_uri=guard_folder(network.store_uri, network.store).message_uri,
             entered_policy_arn=entered_policy(self, "EnteredPolicy", path=PATH),
             session_log_policy_arn=self.session_log.policy_arn if self.session_log is not None else None,
         )
@@ -168,7 +168,7 @@ class TrainingStack(ClusterStack):
         for field in fields(ClusterNames):
             value = getattr(names, field.name)
             # The guard's part has the output of its folder.
-            if value is not None and field.name != "word_uri":
+            if value is not None and field.name != "message_uri":
                 add_output(self, OUTPUTS[field.name], value)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         add_output(self, "ClusterName", cluster_name(plan))

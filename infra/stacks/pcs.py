@@ -170,7 +170,7 @@ class PcsStack(ClusterStack):
             node_policy_arn=policy.arn,
             store_uri=network.store_uri,
             node_metrics_uri=scripts.metrics.s3_object_url,
-            word_uri=guard_folder(network.store_uri, network.store).word_uri,
+            message_uri=guard_folder(network.store_uri, network.store).message_uri,
             entered_policy_arn=entered_policy(self, "EnteredPolicy", path=OWN_PATH),
             session_log_policy_arn=None if self.session_log is None else self.session_log.policy_arn,
             lustre_dns_name=lustre.dns_name,
@@ -266,7 +266,7 @@ class PcsStack(ClusterStack):
         for field in fields(ClusterNames):
             value = getattr(names, field.name)
             # The guard's part has the output of its folder.
-            if value is not None and field.name != "word_uri":
+            if value is not None and field.name != "message_uri":
                 add_output(self, named[field.name], value)
         add_output(self, "ClusterName", context.name)
         add_output(self, "PcsClusterId", self.cluster.attr_id)

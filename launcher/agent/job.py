@@ -145,7 +145,7 @@ class JobSpec:
     # The known values of the job's quote, dollars by name (`forecast.QUOTED`). None: no values.
     quoted: Mapping[str, float] | None = _rare(None)
     # `s3://bucket/prefix` that the guard polls for messages to users; None: it does not.
-    word_uri: str | None = _rare(None)
+    message_uri: str | None = _rare(None)
     # Files, folders and patterns that are stored when the command has ended, with `${SLIPWAY_...}` filled in; relative
     # ones are below `workdir`.
     outputs: tuple[str, ...] = _rare(())
@@ -274,7 +274,7 @@ def _job_problems(spec: JobSpec) -> list[str]:
         for name, form in (
             ("journal", "prefix"),
             ("stop_uri", "key"),
-            ("word_uri", "prefix"),
+            ("message_uri", "prefix"),
             ("plan_uri", "prefix"),
         )
         if (value := getattr(spec, name)) is not None and not _URI.fullmatch(value)

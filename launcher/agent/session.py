@@ -142,7 +142,7 @@ class Session:
             ),
         )
         try:
-            forwarding = guard_messages.forwarding(None if place.part else spec.word_uri, spec.name, self._log)
+            forwarding = guard_messages.forwarding(None if place.part else spec.message_uri, spec.name, self._log)
             with self._scratch, forwarding, self._heartbeat():
                 end = self._attempt()
         except AgentError as error:
@@ -174,7 +174,7 @@ class Session:
         """The heartbeat, on every node: only a job whose nodes are all idle is hung."""
         spec, place = self._spec, self._place
         about = {"run": spec.run, "job": spec.name, "attempt": place.attempt, "part": place.part}
-        return heartbeat.beating(spec.word_uri, about, self._stillness.still_s, self._log)
+        return heartbeat.beating(spec.message_uri, about, self._stillness.still_s, self._log)
 
     def _attempt(self) -> Ending:
         """Run with the claim to the checkpoints, and release it."""

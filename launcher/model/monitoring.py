@@ -58,7 +58,7 @@ COMPILED_FOLDER = ".compile-cache"
 """Next to the plans' folders: compiled programs, which all jobs of a cluster share."""
 BUDGET_FOLDER = ".budget"
 """Next to the plans' folders: the guard's notification to its job that the budget is used up."""
-GUARD_FOLDER, WORD_FOLDER, SENT_FOLDER = ".guard", "trouble", "told"
+GUARD_FOLDER, MESSAGE_FOLDER, SENT_FOLDER = ".guard", "messages", "sent"
 """Next to them: each guard's own folder (templates/guard/job_messages.py), and in it the messages of jobs for users,
 and the guard's marks of sent notifications."""
 GUARD_STATES = "/slipway"

@@ -225,7 +225,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             hung_minutes=plan.request.guardrails.hung_minutes or None,
             stop_uri=names.stop_uri,
             quoted=job.quoted,
-            word_uri=names.word_uri,
+            message_uri=names.message_uri,
             outputs=tuple(output.path for output in run.results),
             optional_outputs=tuple(output.path for output in run.results if output.optional),
             plan_uri=checkpoint_uri(plan, names) if run.outputs or run.before or run.after or run.data else None,

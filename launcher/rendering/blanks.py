@@ -25,7 +25,7 @@ def blank_names(plan: Plan) -> ClusterNames:
     """Blanks for the names of a plan's cluster; on an existing cluster also for the guard's stop and message URIs."""
     shown = symbolic_names(plan)
     names = {field.name for field in fields(shown) if getattr(shown, field.name) is not None}
-    names |= {"stop_uri", "word_uri"} if is_joined(plan.request) else set()
+    names |= {"stop_uri", "message_uri"} if is_joined(plan.request) else set()
     return replace(shown, **{name: _blank(plan.digest, name) for name in names})
 
 

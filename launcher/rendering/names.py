@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.model.budget_stop import is_joined, stops_at
-from launcher.model.monitoring import BUDGET_FOLDER, COMPILED_FOLDER, GUARD_FOLDER, JOURNAL_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import BUDGET_FOLDER, COMPILED_FOLDER, GUARD_FOLDER, JOURNAL_FOLDER, MESSAGE_FOLDER
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 
@@ -20,7 +20,7 @@ OUTPUTS: Mapping[str, str] = {
     "entered_policy_arn": "NodeAccessPolicyArn",
     "session_log_policy_arn": "SessionLogPolicyArn",
     "stop_uri": "StopUri",
-    "word_uri": "GuardMessageUri",
+    "message_uri": "GuardMessageUri",
 }
 """The training stack's output for each name."""
 HYPERPOD_OUTPUTS: Mapping[str, str] = {
@@ -55,7 +55,7 @@ class ClusterNames:
     # At which the guard notifies a job that the budget is used up; None if it does not.
     stop_uri: str | None = None
     # Of a job's messages to the guard for users.
-    word_uri: str | None = None
+    message_uri: str | None = None
     # The role of SageMaker's instances.
     role_arn: str | None = None
     # HyperPod's alone: the S3 folder of its nodes' scripts, the two names of its file system, and the control plane
@@ -99,7 +99,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         node_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}",
         store_uri=store_uri,
         stop_uri=f"{store_uri.rstrip('/')}/{BUDGET_FOLDER}/stop.json" if stops else None,
-        word_uri=None if is_joined(plan.request) else f"{store_uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}",
+        message_uri=None if is_joined(plan.request) else f"{store_uri.rstrip('/')}/{GUARD_FOLDER}/{MESSAGE_FOLDER}",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
         entered_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}-entered",
@@ -133,7 +133,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         entered_policy_arn=outputs.get(OUTPUTS["entered_policy_arn"]),
         session_log_policy_arn=outputs.get(OUTPUTS["session_log_policy_arn"]),
         stop_uri=outputs.get(OUTPUTS["stop_uri"]),
-        word_uri=outputs.get(OUTPUTS["word_uri"]),
+        message_uri=outputs.get(OUTPUTS["message_uri"]),
         **{name: outputs.get(output) for name, output in HYPERPOD_OUTPUTS.items()},
     )
 

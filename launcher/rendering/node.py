@@ -100,19 +100,19 @@ def reporting(name: str) -> str:
     return before + script_text(REPORT_BOOT) + after
 
 
-def boots_uri(word_uri: str) -> str:
+def boots_uri(message_uri: str) -> str:
     """The place for reports of nodes' boots, below the folder of messages to the guard."""
-    return f"{word_uri}/{BOOTS_FOLDER}"
+    return f"{message_uri}/{BOOTS_FOLDER}"
 
 
-def login_boots_uri(word_uri: str) -> str:
+def login_boots_uri(message_uri: str) -> str:
     """The place for reports of a login node's boots: the guard counts those of the nodes of jobs."""
-    return f"{boots_uri(word_uri)}/login"
+    return f"{boots_uri(message_uri)}/login"
 
 
-def boot_reports(word_uri: str | None) -> tuple[str, ...]:
+def boot_reports(message_uri: str | None) -> tuple[str, ...]:
     """The argument of the nodes' scripts for reports of their boots."""
-    return () if word_uri is None else (f"--reports={boots_uri(word_uri)}",)
+    return () if message_uri is None else (f"--reports={boots_uri(message_uri)}",)
 
 
 def report_boot() -> str:

@@ -14,7 +14,7 @@ from launcher.model.monitoring import (
     JOBS_PREFIX,
     JOURNAL_FOLDER,
     SENT_FOLDER,
-    WORD_FOLDER,
+    MESSAGE_FOLDER,
 )
 from launcher.model.named_role import NamedRole
 from launcher.model.names import ECR
@@ -114,8 +114,8 @@ def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
     return {
         "own": (f"{folder if named else account_folder}/*",),
         "journal": tuple(f"{journal}/{JOURNAL_FOLDER}/*" for journal in journals),
-        "words": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/*",),
-        "boots": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/{BOOTS_FOLDER}/*",),
+        "messages": (f"{folder}/{GUARD_FOLDER}/*/{MESSAGE_FOLDER}/*",),
+        "boots": (f"{folder}/{GUARD_FOLDER}/*/{MESSAGE_FOLDER}/{BOOTS_FOLDER}/*",),
         "compiled": (f"{folder}/{COMPILED_FOLDER}/*",),
     }
 

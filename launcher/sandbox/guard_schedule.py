@@ -23,7 +23,7 @@ FOLDER_VARIABLE = "FOLDER_URI"
 POLL_S = 1.0
 PERIOD = timedelta(minutes=5)
 """The time between two checks of the guard: its schedule."""
-_READY, _FAILED, _WAITING, _WATCHED, _STOPPED = "ready", "failed", "waiting", "watched", "told"
+_READY, _FAILED, _WAITING, _WATCHED, _STOPPED = "ready", "failed", "waiting", "watched", "stopping"
 _PROGRAM = """
 import importlib, os, sys, traceback
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ from job_messages import Folder
 moment, working = datetime.now(UTC), False
 bucket, _, key = os.environ["STOP_URI"].removeprefix("s3://").partition("/")
 
-def told():
+def stop_requested():
     try:
         boto3.client("s3").head_object(Bucket=bucket, Key=key)
     except ClientError:
@@ -74,7 +74,7 @@ for line in sys.stdin:
             print("waiting", flush=True)
             continue
         guard.handler({"detail-type": "Scheduled Event"}, None)
-        print("told" if told() else "watched", flush=True)
+        print("stopping" if stop_requested() else "watched", flush=True)
     except Exception as problem:
         place = traceback.extract_tb(problem.__traceback__)[-1]
         text = f"{type(problem).__name__}: {problem} ({os.path.basename(place.filename)}, line {place.lineno})"

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """Nodes that do not boot: their service replaces them without end, and every try is billed.
 
-The script that sets up a node writes one object at its end, `trouble/boots/<UTC time>-<node>-<ready|failed>.txt`, with
+The script that sets up a node writes one object at its end, `messages/boots/<UTC time>-<node>-<ready|failed>.txt`, with
 its last lines (templates/slurm/report_boot.sh). Nodes may write any number of them, and jobs too: a check lists one
 page of the last hours, reads one object, and counts only the failed boots that EC2 confirms.
 """
@@ -27,7 +27,7 @@ SETTLED = timedelta(minutes=30)
 WINDOW = timedelta(hours=6)
 LINES, CHARACTERS = 5, 200
 """The last lines of a boot that a message contains, and the characters of each."""
-STOPPED = "told/stopped.json"
+STOPPED = "sent/stopped.json"
 LONGEST_BOOT = timedelta(hours=1)
 """From the launch of an instance to the end of its boot: an object that is written later reports no boot."""
 ENDED = ("shutting-down", "terminated")
@@ -118,7 +118,7 @@ def is_boot_of(boot: Boot, launched: Mapping[str, datetime]) -> bool:
 
 def newest_boots(folder: Folder, now: datetime, place: str = BOOTS) -> list[Boot]:
     """The last boot of each node within the last hours, oldest first; a node with a failed script has failed."""
-    start = f"{folder.prefix}/trouble/{place}"
+    start = f"{folder.prefix}/messages/{place}"
     page = folder.s3.list_objects_v2(
         Bucket=folder.bucket, Prefix=start, StartAfter=f"{start}{now - WINDOW:{TIME}}", MaxKeys=KEYS_A_CALL
     )

@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """A guard's own folder in the store: messages of jobs for users, nodes that run a job, and sent notifications.
 
-Nodes may not publish to the topic. Below `trouble/` they leave one object for each message to users
-(launcher/agent/store/guard_messages.py), which the guard sends and removes. Below `trouble/running/` each node of a job
-writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard marks every
+Nodes may not publish to the topic. Below `messages/` they leave one object for each message to users
+(launcher/agent/store/guard_messages.py), which the guard sends and removes. Below `messages/running/` each node of a job
+writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `sent/` the guard marks every
 notification that it must not repeat; the mark is a conditional write, so two concurrent calls send it only once.
 
 Nodes may write any number of objects: a check lists and reads a bounded number of them, and stops when Lambda's time
@@ -126,7 +126,7 @@ class Folder:
         Raises:
             ClientError: the store does not respond.
         """
-        page = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/", Delimiter="/")
+        page = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/messages/", Delimiter="/")
         oldest = sorted(page.get("Contents", []), key=lambda entry: entry["LastModified"])[:MOST]
         return [Message(entry["Key"], *parse_message(self.text(entry["Key"]))) for entry in oldest if self.in_time()]
 
@@ -160,7 +160,7 @@ class Folder:
     def listed_beats(self) -> tuple[list[dict[str, Any]], bool]:
         """The objects of heartbeats, and whether these are all."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/{RUNNING}"
+            Bucket=self.bucket, Prefix=f"{self.prefix}/messages/{RUNNING}"
         )
         listed: list[dict[str, Any]] = []
         for number, page in enumerate(pages, start=1):
@@ -186,8 +186,8 @@ class Folder:
         Raises:
             ClientError: the store rejects the mark, and nothing was sent; or the error of `notify`.
         """
-        key = f"{self.prefix}/told/{name}.json"
-        body = json.dumps({"schema": "slipway.told/1", "at": now.isoformat()}).encode()
+        key = f"{self.prefix}/sent/{name}.json"
+        body = json.dumps({"schema": "slipway.sent/1", "at": now.isoformat()}).encode()
         try:
             self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType="application/json", IfNoneMatch="*")
         except ClientError as refusal:

@@ -132,13 +132,13 @@ def test_disturbed_heartbeats_hide_no_running_job(seed):
         client = session.client("s3")
         client.create_bucket(Bucket="store")
         for number, body in enumerate([*bodies, json.dumps(beat).encode()]):
-            client.put_object(Bucket="store", Key=f"jobs/.guard/8131/trouble/running/{number:03}.json", Body=body)
+            client.put_object(Bucket="store", Key=f"jobs/.guard/8131/messages/running/{number:03}.json", Body=body)
         stack = StackState(
             id="id",
             name="slipway-a-training",
             status="CREATE_COMPLETE",
             protected=False,
-            outputs={"GuardMessageUri": "s3://store/jobs/.guard/8131/trouble"},
+            outputs={"GuardMessageUri": "s3://store/jobs/.guard/8131/messages"},
             tags={},
         )
         found = running_jobs(session, stack, datetime.now(UTC))

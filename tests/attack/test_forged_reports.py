@@ -35,7 +35,7 @@ def forge(still_minutes, parts=2):
     """Replace the heartbeats of a cluster's job."""
     for part in range(parts):
         beat = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still_minutes * 60, "over": False}
-        key = f"{FOLDER}/trouble/running/run-{part}.json"
+        key = f"{FOLDER}/messages/running/run-{part}.json"
         client("s3").put_object(Bucket=BUCKET, Key=key, Body=json.dumps(beat).encode())
 
 
@@ -229,7 +229,7 @@ def test_job_that_forges_failed_boots_ends_its_own_cluster_only(monkeypatch):
         for number, node in enumerate(nodes):
             at = NOW - timedelta(minutes=40 - 10 * number)
             launch_as(node, at, ended=True, **tags)
-            key = f"{FOLDER}/trouble/boots/{at + timedelta(minutes=8):%Y%m%dT%H%M%SZ}-{node}-failed.txt"
+            key = f"{FOLDER}/messages/boots/{at + timedelta(minutes=8):%Y%m%dT%H%M%SZ}-{node}-failed.txt"
             client("s3").put_object(Bucket=BUCKET, Key=key, Body=b"slipway: forged")
             s3_backends[ACCOUNT]["aws"].get_object(BUCKET, key).last_modified = at + timedelta(minutes=8)
         settings = account.settings(module, PARALLELCLUSTER="slipway-tiny", **LIMITS, **SHARED)

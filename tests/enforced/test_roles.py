@@ -210,8 +210,8 @@ def test_pod_role_allows_the_own_journal_and_guard_messages(pod_stores):
     journal = changes(of_a, "jobs/a/.runs/a-1/seat.json")
     journal["put"]()
     journal["delete"]()
-    of_a.put_object(Bucket=BUCKET, Key="jobs/.guard/6f1d0f80/trouble/a-1-1.json", Body=b"{}")
-    for key in ("jobs/.guard/6f1d0f80/told/x", "jobs/.guard/6f1d0f80/state.json"):
+    of_a.put_object(Bucket=BUCKET, Key="jobs/.guard/6f1d0f80/messages/a-1-1.json", Body=b"{}")
+    for key in ("jobs/.guard/6f1d0f80/sent/x", "jobs/.guard/6f1d0f80/state.json"):
         with pytest.raises(ClientError, match="not authorized"):
             changes(of_a, key)["put"]()
 

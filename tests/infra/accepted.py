@@ -130,7 +130,7 @@ EKS = (
         "AWS's own policies for nodes: joining, addresses of pods, images, sessions",
     ),
     (
-        r"AwsSolutions-IAM5\[Resource::.*/trouble/boots/\*\]",
+        r"AwsSolutions-IAM5\[Resource::.*/messages/boots/\*\]",
         r"-training/NodeRole/Resource",
         "a node reports each of its boots in an object of its own",
     ),

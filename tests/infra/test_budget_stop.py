@@ -52,7 +52,7 @@ def test_guard_with_spending_limit_gets_rates_and_stop_uri(synthesised, kind):
 def test_every_guard_reads_job_messages_in_private_folder(synthesised, kind):
     assembly = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
     folder = guard_of(assembly)["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
-    assert assembly.template("training")["Outputs"]["GuardMessageUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
+    assert assembly.template("training")["Outputs"]["GuardMessageUri"]["Value"]["Fn::Join"][1] == [*folder, "/messages"]
     roles = assembly.resources("training", "AWS::IAM::Role").values()
     may = {
         statement.get("Sid"): statement

@@ -321,9 +321,9 @@ class TestRights:
 
     def test_pods_write_only_folder_of_service_account(self, example):
         statements_by_sid = statements(example)
-        account_folder, trouble_folder = (
+        account_folder, message_folder = (
             "/jobs/${aws:PrincipalTag/kubernetes-service-account}",
-            "/jobs/.guard/*/trouble/*",
+            "/jobs/.guard/*/messages/*",
         )
         writing = {
             statement["Sid"]: last(statement["Resource"])
@@ -332,13 +332,13 @@ class TestRights:
         }
         denied = statements_by_sid["DenyGuardWrites"]
         assert denied["Effect"] == "Deny"
-        assert [last(resource) for resource in denied["Resource"]] == ["/jobs/.budget/*", "/jobs/.guard/*/told/*"]
+        assert [last(resource) for resource in denied["Resource"]] == ["/jobs/.budget/*", "/jobs/.guard/*/sent/*"]
         compiled = {"WriteCompileCache": "/jobs/.compile-cache/*"} if "WriteCompileCache" in statements_by_sid else {}
         assert writing == {
             "WriteCheckpoints": f"{account_folder}/*",
             "MarkSuperseded": f"{account_folder}/*",
             "DeleteJournal": f"{account_folder}/.runs/*",
-            "WriteMessages": trouble_folder,
+            "WriteMessages": message_folder,
             **compiled,
         }
         assert last(statements_by_sid["ReadCheckpoints"]["Resource"]) == "/jobs/*"

@@ -154,7 +154,7 @@ class TestPods:
             if still is not None:
                 heartbeat = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still * 60, "over": False}
                 client("s3").put_object(
-                    Bucket="words", Key="f/trouble/running/run-0.json", Body=json.dumps(heartbeat).encode()
+                    Bucket="words", Key="f/messages/running/run-0.json", Body=json.dumps(heartbeat).encode()
                 )
             if stops:
                 stub.add_response("describe_nodegroup", group(desired=4), GROUP)
@@ -236,7 +236,7 @@ def report(aws, module):
             if known:
                 tags = {"eks:cluster-name": NAME, "eks:nodegroup-name": "workers"}
                 launch_as(node, datetime.now(UTC) - timedelta(minutes=12), ended=False, **tags)
-            key = f"{FOLDER}/trouble/boots/{NOW:%Y%m%dT%H%M%SZ}-{node}-failed.txt"
+            key = f"{FOLDER}/messages/boots/{NOW:%Y%m%dT%H%M%SZ}-{node}-failed.txt"
             store.put_object(Bucket=STORE, Key=key, Body=b"nodeadm: failed to call DescribeCluster: AccessDenied\n")
         limits = {"EKS": NAME, "IDLE_MINUTES": "5", "FOLDER_URI": f"s3://{STORE}/{FOLDER}", "PREPAID": prepaid}
         guard = module.EksGuard(aws.settings(module, **limits), aws.client, NOW, workers=workers)
@@ -258,7 +258,7 @@ def test_failed_boots_of_most_nodes_stop_node_group_with_log_lines(aws, report, 
     assert subject == "slipway tiny: nodes stopped"
     assert "failed to call DescribeCluster: AccessDenied" in text
     assert ("the only node failed to boot (i-0)" in text) == (workers == 1)
-    verdict = client("s3").get_object(Bucket=STORE, Key=f"{FOLDER}/told/stopped.json")["Body"].read()
+    verdict = client("s3").get_object(Bucket=STORE, Key=f"{FOLDER}/sent/stopped.json")["Body"].read()
     assert "AccessDenied" in json.loads(verdict)["text"]
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("guard")
 BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 LOOK = timedelta(minutes=5)
 REASON = "slipway: p5.48xlarge has 8 NVIDIA devices, found 7\nmachine.sh: ip-10-0-1-7: an accelerator is missing\n"
-VERDICT = f"{FOLDER}/told/stopped.json"
+VERDICT = f"{FOLDER}/sent/stopped.json"
 
 
 COMPUTE = {"parallelcluster:cluster-name": "slipway-tiny", "parallelcluster:node-type": "Compute"}
@@ -41,7 +41,7 @@ def boots(aws, monkeypatch):
             at = NOW - timedelta(minutes=minutes)
             if instances is not None:
                 instances(node, launched=at - timedelta(minutes=8), ended=node in failed)
-            key = f"{FOLDER}/trouble/boots/{at:%Y%m%dT%H%M%SZ}-{node}-{end}.txt"
+            key = f"{FOLDER}/messages/boots/{at:%Y%m%dT%H%M%SZ}-{node}-{end}.txt"
             s3_backends[ACCOUNT]["aws"].put_object(BUCKET, key, text.encode())  # a request takes five times as long
             dates[key] = at
 
@@ -75,7 +75,7 @@ def test_ready_login_node_does_not_keep_nodes_that_fail_to_boot(aws, boots, chec
     """The login node of a PCS cluster becomes ready where nodes of jobs fail for their accelerators."""
     boots(*FAILED)
     at = NOW - timedelta(minutes=5)
-    folder = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/trouble").removeprefix(f"s3://{BUCKET}/")
+    folder = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/messages").removeprefix(f"s3://{BUCKET}/")
     client("s3").put_object(Bucket=BUCKET, Key=f"{folder}/{at:%Y%m%dT%H%M%SZ}-i-9-ready.txt", Body=b"ready")
     check()
     assert aws.fleet == "STOP_REQUESTED"

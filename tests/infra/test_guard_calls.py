@@ -159,7 +159,7 @@ def needs(kind, stack, plan):
         "cloudformation": (stack.pseudo["AWS::StackId"], {}),
         "sns": (variables["TOPICS"].split()[0], {}),
         "cloudwatch": ("*", {"namespace": "Slipway"}),
-        "s3": (f"{STORE}/{prefix}/trouble/boots/x", {}),
+        "s3": (f"{STORE}/{prefix}/messages/boots/x", {}),
         "dynamodb": (f"arn:aws:dynamodb:{place}:table/parallelcluster-{name}", {"LeadingKeys": ["COMPUTE_FLEET"]}),
         "eks": (f"arn:aws:eks:{place}:nodegroup/{name}/workers/8131d980-7fb5-11ee-9589-0a6424944f95", own),
         "ec2": (f"arn:aws:ec2:{place}:instance/i-1", own),
@@ -191,7 +191,7 @@ def needs(kind, stack, plan):
             arn = variables.get("PODS_FUNCTION") or variables["ASKS"]
             arn = arn if arn.startswith("arn:") else f"arn:aws:lambda:{sample}:function:{arn}"
         elif action == "s3:ListBucket":
-            arn, context = STORE, {"prefix": f"{prefix}/trouble/"}
+            arn, context = STORE, {"prefix": f"{prefix}/messages/"}
         elif service == "application-autoscaling":
             arn = f"arn:aws:application-autoscaling:{place}:scalable-target/0ec5"
             context = {"service-namespace": "sagemaker"}

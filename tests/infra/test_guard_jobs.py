@@ -34,7 +34,7 @@ def watch_idle(aws, guard_of):
 
 def beat(part, still_minutes, *, over=False, body=None):
     heartbeat = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still_minutes * 60, "over": over}
-    key = f"{FOLDER}/trouble/running/run-{part}.json"
+    key = f"{FOLDER}/messages/running/run-{part}.json"
     client("s3").put_object(Bucket=BUCKET, Key=key, Body=(json.dumps(heartbeat) if body is None else body).encode())
 
 
@@ -55,7 +55,7 @@ def test_hung_job_on_all_nodes_reported_and_stopped(aws, watch_idle):
     assert watch_idle() == "STOP_REQUESTED"
     ((_, text),) = aws.messages
     assert "its job tiny shows no CPU, no network and no step for 30 minutes" in text
-    stop = client("s3").get_object(Bucket=BUCKET, Key=f"{FOLDER}/told/stopped.json")["Body"].read()
+    stop = client("s3").get_object(Bucket=BUCKET, Key=f"{FOLDER}/sent/stopped.json")["Body"].read()
     assert json.loads(stop)["ended_by"] == EndedBy.FAILURE
 
 

@@ -199,7 +199,7 @@ class TestReplacement:
         aws.instance()
         aws.usd = {ZONE: "90"}
         guard(0, FOLDER_URI="s3://store/jobs/.guard/x", **variables).watch()
-        written = s3.get_object(Bucket="store", Key="jobs/.guard/x/told/stopped.json")["Body"].read()
+        written = s3.get_object(Bucket="store", Key="jobs/.guard/x/sent/stopped.json")["Body"].read()
         assert text in json.loads(written)["text"]
         assert json.loads(written)["jobs_wait"] is False
         assert json.loads(written)["ended_by"] == cause

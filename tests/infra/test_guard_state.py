@@ -109,7 +109,7 @@ class TestObjects:
     def test_flood_of_objects_needs_few_requests_and_stops_in_time(self, aws, store, run_checks, place):
         body = json.dumps({"job": "x", "still_s": 0, "over": True}).encode()
         for number in range(2500):
-            s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/trouble/{place}{number:05}.json", body)
+            s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/messages/{place}{number:05}.json", body)
         aws.nodes(2)
         spent = json.dumps({"spent_usd": 6 * 10.5})
         client("ssm").put_parameter(Name=STATE, Value=spent, Type="String", Overwrite=True)
@@ -120,19 +120,19 @@ class TestObjects:
         assert aws.fleet == "STOP_REQUESTED"
 
     def test_heartbeats_above_read_limit_count_as_work(self, store):
-        with guard_module("job_messages") as trouble:
-            for number in range(trouble.MOST_BEATS + 1):
+        with guard_module("job_messages") as job_messages:
+            for number in range(job_messages.MOST_BEATS + 1):
                 body = json.dumps({"job": "x", "still_s": 9999, "over": False}).encode()
-                s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/trouble/running/{number:05}.json", body)
-            beats = trouble.Folder(store, f"s3://{BUCKET}/{FOLDER}").beats(datetime.now(NOW.tzinfo), 60.0)
-        assert (beats[0].still_s, beats[-1]) == (9999, trouble.AT_WORK)
+                s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/messages/running/{number:05}.json", body)
+            beats = job_messages.Folder(store, f"s3://{BUCKET}/{FOLDER}").beats(datetime.now(NOW.tzinfo), 60.0)
+        assert (beats[0].still_s, beats[-1]) == (9999, job_messages.AT_WORK)
 
     def test_heartbeats_of_previous_day_are_removed(self, aws, store, run_checks):
-        store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/running/old.json", Body="{}")
+        store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/messages/running/old.json", Body="{}")
         aws.nodes(1)
         later = datetime.fromisoformat("2027-01-01T00:00:00+00:00") - NOW
         run_checks(int(later / LOOK), 1, STOP_AT_USD="100000")
-        assert store.list_objects_v2(Bucket=BUCKET, Prefix=f"{FOLDER}/trouble/").get("Contents", []) == []
+        assert store.list_objects_v2(Bucket=BUCKET, Prefix=f"{FOLDER}/messages/").get("Contents", []) == []
 
 
 class TestTimeLimit:
@@ -141,8 +141,8 @@ class TestTimeLimit:
             def get_remaining_time_in_millis(self):
                 return 1000.0 * (module.MARGIN_S - 1)
 
-        store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/1.json", Body="x")
-        store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/running/1.json", Body="x")
+        store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/messages/1.json", Body="x")
+        store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/messages/running/1.json", Body="x")
         aws.nodes(2)
         guard = guard_of(**LIMIT)
         module.respond(guard, {}, Context())

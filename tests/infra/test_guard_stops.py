@@ -17,7 +17,7 @@ from tests.infra.guard_modules import guard_module
 pytestmark = pytest.mark.xdist_group("guard")
 
 NAME, BUCKET, WORD = "slipway-tiny", "slipway-tiny-checkpoints", "jobs/.budget/stack/1.json"
-RECORDED = "jobs/.guard/x/told/stopped.json"
+RECORDED = "jobs/.guard/x/sent/stopped.json"
 FLEET = ("STOPPED", "RUNNING", "STOPPING", "STARTING", "STOP_REQUESTED", "START_REQUESTED", "UNKNOWN", "PROTECTED")
 """aws-parallelcluster 3.16.1, pcluster/models/compute_fleet_status_manager.py, ComputeFleetStatus."""
 REASONS = {

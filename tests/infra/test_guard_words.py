@@ -51,10 +51,10 @@ def guard_look(words_store, guard_of):
 
 def put_report(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None):
     """What a job's agent leaves (tests/sandbox/agent/test_guard_messages.py has its own hand)."""
-    document = {"schema": "slipway.trouble/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
+    document = {"schema": "slipway.message/1", "at": "2026-11-20T10:00:00.000Z", "job": "tiny", "attempt": 1}
     about = {"event": "checkpoint-dropped", "what": "step 30"} if event is None else {"event": event, "what": None}
     text = json.dumps({**document, **about, "reason": reason}) if body is None else body
-    store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/run-1-{number}.json", Body=text)
+    store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/messages/run-1-{number}.json", Body=text)
 
 
 def remaining_keys(store):
@@ -71,7 +71,7 @@ def test_dropped_checkpoint_notified_once_with_reason(aws, words_store, guard_lo
     assert "the disk is on fire" in text
     guard_look(1)
     assert aws.messages == []
-    assert not any("/trouble/" in key for key in remaining_keys(words_store))
+    assert not any("/messages/" in key for key in remaining_keys(words_store))
 
 
 def test_idle_reserved_nodes_reported_daily_with_hourly_price(aws, words_store, guard_look):
@@ -173,7 +173,7 @@ def test_forecast_from_trainer_log_notified_once_per_job(aws, words_store, guard
 
     def attempt(number):
         log = EventLog(place, run="run", attempt=number, node="n")
-        with guard_messages.forwarding(f"s3://{BUCKET}/{FOLDER}/trouble", "tiny", log):
+        with guard_messages.forwarding(f"s3://{BUCKET}/{FOLDER}/messages", "tiny", log):
             log.append("attempt-started")
             watching = watch(quoted, place, log, attempt=number, now=0.0)
             for step in range(1, 20):
@@ -188,7 +188,7 @@ def test_forecast_from_trainer_log_notified_once_per_job(aws, words_store, guard
     attempt(2)
     guard_look(1)
     assert aws.messages == [], "once a job, not once an attempt"
-    assert not any("/trouble/" in key for key in remaining_keys(words_store))
+    assert not any("/messages/" in key for key in remaining_keys(words_store))
 
 
 def test_no_reports_send_no_notification(aws, words_store, guard_look):
@@ -206,7 +206,7 @@ def test_report_in_store_without_delete_permission_sent_once(aws, words_store, g
     guard_look(0, refusing, fails="DeleteObject")
     guard_look(1, refusing, fails="DeleteObject")
     assert [subject for subject, _ in aws.messages] == [DROPPED, "slipway tiny: the guard could not act"]
-    assert any("/trouble/" in key for key in remaining_keys(words_store))
+    assert any("/messages/" in key for key in remaining_keys(words_store))
 
 
 def test_failed_notification_is_repeated_at_next_check(aws, words_store, guard_look):
@@ -224,7 +224,7 @@ def test_invalid_report_notified_as_short_line(aws, words_store, guard_look, bod
     assert subject == "slipway tiny: report of a job"
     assert "not a report of a job's agent" in text
     assert len(text) < 600
-    assert not any("/trouble/" in key for key in remaining_keys(words_store))
+    assert not any("/messages/" in key for key in remaining_keys(words_store))
 
 
 def test_many_reports_sent_in_several_messages(aws, words_store, guard_look):

@@ -132,7 +132,7 @@ class TestFailedBoots:
         assert subject == "slipway tiny: workers stopped"
         assert self.REASON in text
         assert "\nIts 3 workers are being deleted" in text
-        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/stopped.json")
+        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/sent/stopped.json")
         stop = json.loads(verdict["Body"].read())
         assert self.REASON in stop["text"]
         assert stop["jobs_wait"] is False
@@ -235,7 +235,7 @@ class TestReplacedBoots:
         assert "3 workers failed to start" in text
         named = ", ".join(f"i-{number:017x}" for number in (1, 2, 3))
         assert f"{named}: Lifecycle scripts did not run successfully.\n" in text
-        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/stopped.json")
+        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/sent/stopped.json")
         assert "3 workers failed" in json.loads(verdict["Body"].read())["text"]
 
     def test_missing_capacity_is_no_failed_start(self, look):

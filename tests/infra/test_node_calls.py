@@ -83,12 +83,12 @@ def job_calls(store, plan):
     for action in ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"):
         yield action, own, {}
     yield "s3:PutObjectTagging", own, {f"RequestObjectTag/{STORE_TAG}": SUPERSEDED}
-    yield "s3:PutObject", f"{store}/jobs/.guard/{UUID}/trouble/x.json", {}
+    yield "s3:PutObject", f"{store}/jobs/.guard/{UUID}/messages/x.json", {}
     # The agent reads an earlier attempt's heartbeat, and lists it if S3 denies it (launcher/agent/store/heartbeat.py).
     for action in ("s3:PutObject", "s3:GetObject"):
-        yield action, f"{store}/jobs/.guard/{UUID}/trouble/running/run-0.json", {}
-    yield "s3:ListBucket", store, {"prefix": f"jobs/.guard/{UUID}/trouble/running/run-0.json"}
-    for key in (f".guard/{UUID}/told/guard-stop.json", f".budget/{UUID}/100.json"):
+        yield action, f"{store}/jobs/.guard/{UUID}/messages/running/run-0.json", {}
+    yield "s3:ListBucket", store, {"prefix": f"jobs/.guard/{UUID}/messages/running/run-0.json"}
+    for key in (f".guard/{UUID}/sent/guard-stop.json", f".budget/{UUID}/100.json"):
         yield "s3:GetObject", f"{store}/jobs/{key}", {}
         yield "s3:ListBucket", store, {"prefix": f"jobs/{key}"}
     yield "secretsmanager:GetSecretValue", SECRET, {}
@@ -111,7 +111,7 @@ def decryptions(secret=SECRET, parameter=PARAMETER, key=KEY_OF_VALUES):
 
 def boot_calls(store, plan):
     """The report of a boot."""
-    yield "s3:PutObject", f"{store}/jobs/.guard/{UUID}/trouble/boots/x-failed.txt", {}
+    yield "s3:PutObject", f"{store}/jobs/.guard/{UUID}/messages/boots/x-failed.txt", {}
     yield "kms:GenerateDataKey", KEY, VIA_S3
 
 

@@ -62,7 +62,7 @@ def test_node_roles_cannot_write_guard_objects_in_store(stacks, action):
     _, node_policies, _ = stacks
     for name, documents in node_policies:
         for prefix in ("", "jobs/", "runs/"):
-            for key in (f".budget/{UUID}/100.json", f".guard/{UUID}/told/idle-2026-11-28.json"):
+            for key in (f".budget/{UUID}/100.json", f".guard/{UUID}/sent/idle-2026-11-28.json"):
                 assert not allows(documents, action, f"{STORE}/{prefix}{key}"), (name, key)
 
 
@@ -74,14 +74,14 @@ def test_node_roles_cannot_report_boots_of_other_cluster(stacks, store, end):
     for name, documents in node_policies:
         for prefix in ("", "jobs/", "runs/"):
             for action in ("s3:PutObject", "s3:DeleteObject", "s3:PutObjectTagging"):
-                key = f"{prefix}.guard/{UUID}/trouble/boots/20261128T120000Z-i-0a1b-{end}.txt"
+                key = f"{prefix}.guard/{UUID}/messages/boots/20261128T120000Z-i-0a1b-{end}.txt"
                 assert not allows(documents, action, f"{store}/{key}"), (name, key)
 
 
 def test_pods_cannot_report_boots_of_their_own_cluster(stacks):
     """On Kubernetes the nodes' own role reports boots, and pods cannot use it."""
     kind, node_policies, _ = stacks
-    key = f"jobs/.guard/{UUID}/trouble/{{}}"
+    key = f"jobs/.guard/{UUID}/messages/{{}}"
     for name, documents in node_policies:
         if any(statement.get("Sid") == "WriteMessages" for each in documents for statement in each["Statement"]):
             assert kind in ("eks", "hyperpod-eks")
@@ -99,7 +99,7 @@ def test_policies_for_named_roles_cannot_write_guard_state(kind):
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     for role in named_roles(plan_request, row):
         document = json.loads(render_role(load_permissions(), plan_request, role, account).text)
-        for key in ("jobs/.budget/x/100.json", "jobs/.guard/x/told/y.json"):
+        for key in ("jobs/.budget/x/100.json", "jobs/.guard/x/sent/y.json"):
             assert not allows([document], "s3:PutObject", f"arn:aws:s3:::slipway-x/{key}"), (role.path, key)
         for namespace in ("Slipway", "Slipway/x"):
             assert not allows([document], "cloudwatch:PutMetricData", "*", namespace=namespace), role.path

@@ -107,7 +107,7 @@ def test_stop_leaves_its_reason_in_the_store_and_jobs_wait(module, aws):
     lists(aws.stub, ("p5-48xlarge", {"most": 4}))
     expects_stop(aws.stub, "p5-48xlarge")
     guard.watch_time(NOW - timedelta(hours=2), 4)
-    stop = json.loads(s3.get_object(Bucket="store", Key="jobs/.guard/x/told/stopped.json")["Body"].read())
+    stop = json.loads(s3.get_object(Bucket="store", Key="jobs/.guard/x/sent/stopped.json")["Body"].read())
     assert (stop["text"], stop["jobs_wait"], stop["ended_by"]) == ("its 2 hours have ended", True, "time-limit")
 
 
@@ -147,7 +147,7 @@ def login_boots(pcs_guard):
     assert pcs_guard
     store = client("s3")
     store.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
-    uri = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/trouble").removeprefix(f"s3://{BUCKET}/")
+    uri = login_boots_uri(f"s3://{BUCKET}/{FOLDER}/messages").removeprefix(f"s3://{BUCKET}/")
     dates = {}
     dated = dated_listing(store, dates)
 
@@ -189,7 +189,7 @@ def test_login_node_that_fails_to_boot_three_times_is_stopped_with_last_lines(pc
     assert text.startswith("3 login nodes in a row failed to boot (i-0, i-1, i-2); each try is billed.")
     assert "machine.sh: /fsx is not mounted" in text
     assert "--compute-node-group-identifier login" in text
-    body = client("s3").get_object(Bucket=BUCKET, Key=f"{FOLDER}/told/stopped.json")["Body"].read()
+    body = client("s3").get_object(Bucket=BUCKET, Key=f"{FOLDER}/sent/stopped.json")["Body"].read()
     assert "login nodes in a row failed to boot" in json.loads(body)["text"]
 
 

@@ -134,7 +134,7 @@ class SageMaker:
         self.stopped.append(TrainingJobName)
 
     def put_object(self, *, Bucket, Key, Body, ContentType):  # noqa: N803 - as S3's API has it
-        assert (Bucket, Key, ContentType) == ("store", "jobs/.guard/x/told/stopped.json", "application/json")
+        assert (Bucket, Key, ContentType) == ("store", "jobs/.guard/x/sent/stopped.json", "application/json")
         self.stored.append(json.loads(Body))
 
 

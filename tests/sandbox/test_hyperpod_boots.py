@@ -131,7 +131,7 @@ def test_failing_workers_of_continuous_provisioning_are_replaced_until_the_guard
     subprocess.run([sys.executable, "-c", WATCH], cwd=asset("templates/guard"), env=environment, check=True)
     assert sizes(client, "again") == {"controller": (1, 1), "workers": (0, 0)}
     bucket, _, folder = variables["FOLDER_URI"].removeprefix("s3://").partition("/")
-    body = client("s3").get_object(Bucket=bucket, Key=f"{folder}/told/stopped.json")["Body"].read()
+    body = client("s3").get_object(Bucket=bucket, Key=f"{folder}/sent/stopped.json")["Body"].read()
     text = json.loads(body)["text"]
     assert "workers failed to start" in text
     assert ": Lifecycle scripts did not run successfully." in text

@@ -14,7 +14,7 @@ from launcher.agent.errors import StoreError
 from launcher.agent.events import NEWER, EventLog
 from launcher.agent.store.objects import Store
 
-SCHEMA = "slipway.trouble/1"
+SCHEMA = "slipway.message/1"
 REPORTED_EVENTS = frozenset(
     {
         "checkpoint-dropped",

@@ -136,7 +136,7 @@ def user_data(plan: Plan, names: ClusterNames) -> str:
         failed_boots=ec2.FAILED_BOOTS,
         hook=ec2.HOOK,
         leave_tries=ec2.LEAVE_TRIES,
-        word_uri=names.word_uri,
+        message_uri=names.message_uri,
     )
 
 

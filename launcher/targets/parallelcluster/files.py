@@ -174,7 +174,7 @@ def _compute_resource(
         "sockets": sockets,
         "cores_per_socket": cores,
         "threads_per_core": facts.vcpus // (sockets * cores) if sockets and cores else None,
-        "node_setup": (*boot_reports(names.word_uri), *setup) if setup else (),
+        "node_setup": (*boot_reports(names.message_uri), *setup) if setup else (),
     }
 
 

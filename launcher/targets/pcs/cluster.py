@@ -66,7 +66,7 @@ class PcsCluster(SlurmCluster):
             DeploymentFailedError: no login node is ready in time, or several failed to boot.
         """
         waited, began = 0.0, datetime.now(UTC)
-        uri = outputs.get(OUTPUTS["word_uri"])
+        uri = outputs.get(OUTPUTS["message_uri"])
         boots = None if uri is None else Objects.at(session, login_boots_uri(uri))
         earlier: frozenset[str] | None = None
         while True:

@@ -141,7 +141,7 @@ def _login(plan: Plan, names: ClusterNames) -> GroupContext:
         volume_gib=sizing.HEAD_ROOT_GIB,
         instance_arguments=(
             *_mounts(names),
-            *(() if names.word_uri is None else (f"--reports={login_boots_uri(names.word_uri)}",)),
+            *(() if names.message_uri is None else (f"--reports={login_boots_uri(names.message_uri)}",)),
         ),
         node_arguments=(),
     )
@@ -171,7 +171,7 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
             *((f"--efa={efa}",) if (efa := facts.required_efa(plan.place.nodes)) else ()),
             *(("--nvme",) if facts.nvme_gb else ()),
             f"--type={facts.name}",
-            *boot_reports(names.word_uri),
+            *boot_reports(names.message_uri),
         ),
         node_arguments=node_arguments(
             facts, target.os, baked=True, cluster=plan.cluster_name, metrics_uri=names.node_metrics_uri

@@ -12,7 +12,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.errors import SlipwayError
-from launcher.model.monitoring import FAILED_BOOT, GUARD_STATES, GUARD_STOP, SENT_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import FAILED_BOOT, GUARD_STATES, GUARD_STOP, SENT_FOLDER, MESSAGE_FOLDER
 from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
@@ -84,7 +84,7 @@ def read_guard_stop(submission: Submission, environment: Mapping[str, str], last
         uri = _messages_uri(submission, session)
         if uri is None:
             return NO_STOP
-        store = Objects.at(session, f"{uri.removesuffix(WORD_FOLDER)}{SENT_FOLDER}")
+        store = _sent_objects(session, uri)
         found = store.find(GUARD_STOP)
         if found is None or found.modified < max(submission.asked_at, last_start or submission.asked_at):
             return NO_STOP
@@ -98,11 +98,11 @@ def read_nodes_stop(session: Session, stack: StackState) -> str:
 
     Also empty if nothing is known: the store is gone, or the caller may not read it.
     """
-    uri, deployed_at = stack.outputs.get(OUTPUTS["word_uri"]), stack.deployed_at or stack.made_at
+    uri, deployed_at = stack.outputs.get(OUTPUTS["message_uri"]), stack.deployed_at or stack.made_at
     if uri is None:
         return ""
     try:
-        store = Objects.at(session, f"{uri.removesuffix(WORD_FOLDER)}{SENT_FOLDER}")
+        store = _sent_objects(session, uri)
         found = store.find(GUARD_STOP)
         if found is None or (deployed_at is not None and found.modified < deployed_at):
             return ""
@@ -164,7 +164,14 @@ def _sign_of_life(store: Objects, key: str, run: str, attempt: int) -> datetime 
 def _messages_uri(submission: Submission, session: Session) -> str | None:
     """The place of the messages to the guard; None without a guard."""
     stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
-    return None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
+    return None if stack is None else stack.outputs.get(OUTPUTS["message_uri"])
+
+
+def _sent_objects(session: Session, uri: str) -> Objects:
+    """The guard's marks and stop, next to the messages to it."""
+    folder, _, name = uri.rpartition("/")
+    # A stack that an earlier version deployed has messages below "trouble" and marks below "told".
+    return Objects.at(session, f"{folder}/{SENT_FOLDER if name == MESSAGE_FOLDER else 'told'}")
 
 
 def _parse(body: bytes, at: datetime) -> GuardStop:

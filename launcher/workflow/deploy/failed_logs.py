@@ -10,7 +10,7 @@ from launcher.aws import log_groups, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError, SlipwayError
-from launcher.model.monitoring import BOOTS_FOLDER, GUARD_FOLDER, JOBS_PREFIX, WORD_FOLDER
+from launcher.model.monitoring import BOOTS_FOLDER, GUARD_FOLDER, JOBS_PREFIX, MESSAGE_FOLDER
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import STORE_STACK, TRAINING_STACK, stack_name
@@ -71,5 +71,5 @@ class FailedLogs:
             uri = f"s3://{store.outputs['BucketName']}/{JOBS_PREFIX}"
         if stack is None or uri is None:
             return []
-        folder = f"{GUARD_FOLDER}/{stack.id.split('/')[2]}/{WORD_FOLDER}/{BOOTS_FOLDER}"
+        folder = f"{GUARD_FOLDER}/{stack.id.split('/')[2]}/{MESSAGE_FOLDER}/{BOOTS_FOLDER}"
         return last_lines(Objects.at(self.session, f"{uri.rstrip('/')}/{folder}"))

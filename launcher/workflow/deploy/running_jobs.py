@@ -25,7 +25,7 @@ def running_jobs(session: Session, cluster: StackState | None, now: datetime) ->
 
     If the heartbeats cannot be read, one entry gives the reason.
     """
-    uri = None if cluster is None else cluster.outputs.get(OUTPUTS["word_uri"])
+    uri = None if cluster is None else cluster.outputs.get(OUTPUTS["message_uri"])
     if uri is None:
         return ()
     store = Objects.at(session, f"{uri}/{HEARTBEAT_FOLDER}")

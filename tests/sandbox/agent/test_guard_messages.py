@@ -8,7 +8,7 @@ from launcher.agent.events import NEWER, EventLog
 from launcher.agent.store import guard_messages
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
-FOLDER = ".guard/stack/trouble"
+FOLDER = ".guard/stack/messages"
 URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"
 FIFO = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir tmp; mkfifo tmp/x; mv tmp step-3'
 
@@ -19,20 +19,20 @@ def stored_messages(bucket):
 
 
 def test_dropped_checkpoint_message_is_stored(node, bucket):
-    node.job(command=("bash", "-c", FIFO), word_uri=URI)
+    node.job(command=("bash", "-c", FIFO), message_uri=URI)
     assert node.run() == 74
-    (trouble,) = stored_messages(bucket)
-    assert (trouble["schema"], trouble["job"], trouble["attempt"], trouble["what"]) == (
-        "slipway.trouble/1",
+    (message,) = stored_messages(bucket)
+    assert (message["schema"], message["job"], message["attempt"], message["what"]) == (
+        "slipway.message/1",
         "tiny",
         1,
         "step 3",
     )
-    assert trouble["reason"] == node.events("checkpoint-dropped")[0]["reason"]
+    assert message["reason"] == node.events("checkpoint-dropped")[0]["reason"]
 
 
 def test_dropped_checkpoint_message_is_stored_during_command(node, bucket):
-    node.job(command=("bash", "-c", f"{FIFO}; exec sleep 60"), word_uri=URI)
+    node.job(command=("bash", "-c", f"{FIFO}; exec sleep 60"), message_uri=URI)
     agent = node.start()
     node.wait_until(lambda: stored_messages(bucket))
     agent.terminate()
@@ -42,7 +42,7 @@ def test_dropped_checkpoint_message_is_stored_during_command(node, bucket):
 
 def test_message_refused_by_store_is_sent_at_end(node, bucket, front):
     front.rule = lambda method, path: 503 if method == "PUT" and FOLDER in path else None
-    node.job(command=("bash", "-c", f"{FIFO}; until [ -e ../../../../go ]; do sleep 0.1; done"), word_uri=URI)
+    node.job(command=("bash", "-c", f"{FIFO}; until [ -e ../../../../go ]; do sleep 0.1; done"), message_uri=URI)
     agent = node.start()
     node.wait_for("checkpoint-dropped")
     assert stored_messages(bucket) == []
@@ -57,12 +57,12 @@ def test_first_node_sends_message_once_for_two_nodes(node, bucket):
         'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir tmp; echo w >tmp/data; [ $SLURM_NODEID = 0 ] || mkfifo tmp/x; '
         "mv tmp step-3; sleep 2"
     )
-    node.job(command=("bash", "-c", script), word_uri=URI)
+    node.job(command=("bash", "-c", script), message_uri=URI)
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
     assert [agent.wait(timeout=90) for agent in agents] == [74, 74]
-    (trouble,) = stored_messages(bucket)
-    assert "its part cannot be used: step-3 holds 'x', a FIFO" in trouble["reason"]
+    (message,) = stored_messages(bucket)
+    assert "its part cannot be used: step-3 holds 'x', a FIFO" in message["reason"]
 
 
 class TestGuardMessages:
@@ -75,14 +75,14 @@ class TestGuardMessages:
             log.append("checkpoint-dropped", step=1, reason=NEWER)
             log.append("checkpoint-uploaded", step=2)
             log.append("checkpoint-dropped", folder="step-9", reason="half written")
-        (trouble,) = stored_messages(bucket)
-        assert (trouble["what"], trouble["reason"]) == ("step-9", "half written")
+        (message,) = stored_messages(bucket)
+        assert (message["what"], message["reason"]) == ("step-9", "half written")
 
     def test_forecast_message_is_stored(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
             log.append("forecast", kind="budget", reason="$120 at the end")
-        (trouble,) = stored_messages(bucket)
-        assert (trouble["event"], trouble["what"], trouble["reason"]) == ("forecast", None, "$120 at the end")
+        (message,) = stored_messages(bucket)
+        assert (message["event"], message["what"], message["reason"]) == ("forecast", None, "$120 at the end")
 
     def test_number_of_messages_is_limited(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):

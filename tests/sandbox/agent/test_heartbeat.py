@@ -4,7 +4,7 @@ import json
 
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
-FOLDER = ".guard/stack/trouble"
+FOLDER = ".guard/stack/messages"
 URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"
 
 
@@ -13,7 +13,7 @@ def beats(bucket):
 
 
 def test_heartbeat_written_during_command_and_marked_over_at_end(node, bucket):
-    node.job(command=("sleep", "60"), word_uri=URI)
+    node.job(command=("sleep", "60"), message_uri=URI)
     agent = node.start()
     node.wait_until(lambda: beats(bucket))
     (heartbeat,) = beats(bucket)
@@ -32,6 +32,6 @@ def test_heartbeat_written_during_command_and_marked_over_at_end(node, bucket):
 
 def test_refused_heartbeat_does_not_delay_job(node, bucket, front):
     front.rule = lambda method, path: 503 if method == "PUT" and "/running/" in path else None
-    node.job(command=("true",), word_uri=URI)
+    node.job(command=("true",), message_uri=URI)
     assert node.run() == 0
     assert beats(bucket) == []

@@ -347,7 +347,7 @@ def test_cluster_update_changes_only_updatable_properties(update_cluster, change
     assert update_cluster(**changes) == status
 
 
-STORE, REPORTS = "boots-of-pcs", "s3://boots-of-pcs/jobs/.guard/x/trouble/boots"
+STORE, REPORTS = "boots-of-pcs", "s3://boots-of-pcs/jobs/.guard/x/messages/boots"
 
 
 def script_shell(chips):

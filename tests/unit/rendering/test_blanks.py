@@ -69,6 +69,6 @@ def test_existing_cluster_takes_the_stop_uri_of_the_guard_when_filled(open_of, p
 def test_cluster_of_another_team_takes_a_word_uri_only_when_given(open_of, plan_of):
     plan = plan_of(target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
     open_bundle, names = open_of(plan), symbolic_names(plan)
-    assert json.loads(with_names(open_bundle, names).file("job.json").text)["word_uri"] is None
-    with_word = replace(names, word_uri="s3://ours/jobs/.guard/1/trouble")
-    assert json.loads(with_names(open_bundle, with_word).file("job.json").text)["word_uri"] == with_word.word_uri
+    assert json.loads(with_names(open_bundle, names).file("job.json").text)["message_uri"] is None
+    with_word = replace(names, message_uri="s3://ours/jobs/.guard/1/messages")
+    assert json.loads(with_names(open_bundle, with_word).file("job.json").text)["message_uri"] == with_word.message_uri

@@ -149,7 +149,7 @@ class TestTypes:
     def test_accelerator_metrics_use_the_name_of_the_cluster(self, configuration_of, name, chips):
         options = arguments(queue(configuration_of(target={"instance_type": name})))
         assert options[:4] == [
-            "--reports=s3://slipway-small-checkpoints/jobs/.guard/trouble/boots",
+            "--reports=s3://slipway-small-checkpoints/jobs/.guard/messages/boots",
             *("--metrics=s3://slipway-small-assets/metrics.py", "--cluster=small", f"--chips={chips}"),
         ]
 

@@ -54,7 +54,7 @@ def boot(tmp_path, catalog):
         "run": {"command": ["true"]},
     }
     plan = pinned_plan(plans.request_of(data), catalog)
-    names = replace(symbolic_names(plan), store_uri="s3://store", word_uri="s3://store/guard/trouble")
+    names = replace(symbolic_names(plan), store_uri="s3://store", message_uri="s3://store/guard/messages")
     script = tmp_path / "user-data"
     script.write_text(user_data(plan, names))
 
@@ -75,7 +75,7 @@ def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
     assert boot("i-2") == (REPLACED, [])
     scaling, (message,) = boot("i-3")
     assert scaling == STOPPED
-    assert json.loads(message)["schema"] == "slipway.trouble/1"
+    assert json.loads(message)["schema"] == "slipway.message/1"
     with guard_module("job_messages") as messages:
         event, words = messages.parse_message(message)
         assert event in messages.SUBJECTS

@@ -13,7 +13,7 @@ from launcher.rendering.node import REPORT_BOOT, node_script, reporting
 from launcher.targets.eks.files import JOINED, user_data
 from launcher.targets.pcs.files import instance_script
 
-URI = "s3://store/jobs/.guard/8131d980/trouble/boots"
+URI = "s3://store/jobs/.guard/8131d980/messages/boots"
 AWS = '#!/bin/bash\n[[ "${AWS_FAILS:-}" ]] && exit 1\ncp "$4" "$KEPT/${5##*/}"\necho "$5" >>"$KEPT/uris"\n'
 RUN = 'set -euo pipefail\nrun() { "$@"; }\n. "$REPORT_BOOT"\nreport_boot "$@"\n'
 

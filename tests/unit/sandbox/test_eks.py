@@ -115,7 +115,7 @@ class TestRefusedResources:
 
 
 class TestBoots:
-    URI = "s3://boots-of-eks/jobs/.guard/x/trouble/boots"
+    URI = "s3://boots-of-eks/jobs/.guard/x/messages/boots"
 
     @pytest.fixture
     def reports(self, ec2_backend):

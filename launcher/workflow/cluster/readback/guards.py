@@ -7,7 +7,7 @@ from launcher.model.budget_stop import stops_at
 from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.idle import idle_minutes
-from launcher.model.monitoring import FAILED_CALLS, WORD_FOLDER
+from launcher.model.monitoring import FAILED_CALLS
 from launcher.rendering.names import OUTPUTS
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.reading import Reading
@@ -65,7 +65,7 @@ def guard(reading: Reading) -> None:
     )
     state = functions.describe(reading.session, name)
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
-    word_uri = reading.main.outputs.get(OUTPUTS["word_uri"])
+    message_uri = reading.main.outputs.get(OUTPUTS["message_uri"])
     per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
     expected = {
         "CLUSTER": plan.cluster_name,
@@ -74,7 +74,7 @@ def guard(reading: Reading) -> None:
         "PREPAID": "true" if plan.place.option in PREPAID else "false",
         "STOP_AT_USD": None if stop is None else format(stop.normalize(), "f"),
         "STOP_URI": reading.main.outputs.get(OUTPUTS["stop_uri"]),
-        "FOLDER_URI": None if word_uri is None else word_uri.removesuffix(f"/{WORD_FOLDER}"),
+        "FOLDER_URI": None if message_uri is None else message_uri.rpartition("/")[0],
     }
     if reading.deployed_now:
         expected["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")

@@ -8,7 +8,7 @@ from launcher.aws import log_groups, networks, node_groups, roles, ssm, stacks
 from launcher.catalog.load import load
 from launcher.model.enums import Egress, PurchaseOption
 from launcher.model.kubernetes import ACCOUNT_KEY
-from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, MESSAGE_FOLDER
 from launcher.model.reach import reached_locations
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.planning.nat import egress, interface_endpoints
@@ -251,7 +251,7 @@ def _written_by_pods(reading: Reading, store: str) -> set[str]:
     compiles = keeps_compiled_programs(load().instance_types[plan.place.instance_type])
     named = {store} if plan.request.checkpoint.store_uri is not None else set()
     cache = {f"{store}/{COMPILED_FOLDER}"} if compiles else set()
-    return {f"{store}/${{{ACCOUNT_KEY}}}", f"{store}/{GUARD_FOLDER}/*/{WORD_FOLDER}", *named, *cache}
+    return {f"{store}/${{{ACCOUNT_KEY}}}", f"{store}/{GUARD_FOLDER}/*/{MESSAGE_FOLDER}", *named, *cache}
 
 
 def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:

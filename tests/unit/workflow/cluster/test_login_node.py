@@ -12,7 +12,7 @@ from tests.plans import two_node_plan
 
 REGION = "us-east-2"
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-WORDS = "s3://store/jobs/.guard/8131d980/trouble"
+WORDS = "s3://store/jobs/.guard/8131d980/messages"
 OUTPUTS = {"ClusterName": "slipway-probe", "LoginGroupId": "pcs_login", "Region": REGION, "GuardMessageUri": WORDS}
 
 

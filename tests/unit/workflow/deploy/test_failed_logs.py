@@ -90,7 +90,7 @@ def write_boot_reports(*reports):
         part: cloudformation.create_stack(StackName=f"slipway-probe-{part}", TemplateBody=body)["StackId"]
         for part in ("training", "checkpoints")
     }
-    folder = f"jobs/.guard/{ids['training'].split('/')[2]}/trouble/boots"
+    folder = f"jobs/.guard/{ids['training'].split('/')[2]}/messages/boots"
     for name, text in reports:
         client("s3").put_object(Bucket="store", Key=f"{folder}/{name}", Body=text.encode())
 

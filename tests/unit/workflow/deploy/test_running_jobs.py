@@ -11,7 +11,7 @@ from launcher.aws.stacks import StackState
 from launcher.workflow.deploy.running_jobs import FRESH, MAX_READ, running_jobs
 
 REGION = "us-east-2"
-FOLDER = "jobs/.guard/8131d980/trouble/running/"
+FOLDER = "jobs/.guard/8131d980/messages/running/"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def beats():
             name="slipway-a-training",
             status="CREATE_COMPLETE",
             protected=False,
-            outputs={"StoreUri": "s3://store/jobs", "GuardMessageUri": "s3://store/jobs/.guard/8131d980/trouble"},
+            outputs={"StoreUri": "s3://store/jobs", "GuardMessageUri": "s3://store/jobs/.guard/8131d980/messages"},
             tags={},
         )
 

@@ -12,7 +12,7 @@ from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT
-from launcher.model.monitoring import GUARD_STOP, SENT_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import GUARD_STOP, SENT_FOLDER, MESSAGE_FOLDER
 from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG, PURPOSE_TAG
 from launcher.model.training_job import JOBS_OUTPUT
 from launcher.workflow.doctor.running_costs import survey
@@ -199,7 +199,7 @@ def test_cost_of_stopped_nodes_names_the_guards_reason(ready_account, surveyed):
     guard = {"GuardrailsGuardFunction236B99F4": guard_function(ready_account, EC2="probe", USD_PER_NODE_HOUR="1.861")}
     outputs = {
         GROUP_OUTPUT: {"Value": "probe"},
-        "GuardMessageUri": {"Value": f"s3://store/jobs/.guard/a/{WORD_FOLDER}"},
+        "GuardMessageUri": {"Value": f"s3://store/jobs/.guard/a/{MESSAGE_FOLDER}"},
     }
     stack(ready_account, "training", guard, outputs)
     put(ready_account, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=0.0, when=NOW - timedelta(minutes=4))

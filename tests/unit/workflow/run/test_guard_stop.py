@@ -139,7 +139,7 @@ def submission():
         session.client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
         body = {
             "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
-            "Outputs": {"GuardMessageUri": {"Value": f"s3://store/{FOLDER}/trouble"}},
+            "Outputs": {"GuardMessageUri": {"Value": f"s3://store/{FOLDER}/messages"}},
         }
         session.client("cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(body))
         yield Submission(
@@ -193,7 +193,7 @@ def test_cancelled_job_of_a_cluster_whose_idle_nodes_stopped_later_names_no_guar
 
 def write(body):
     client = Session(environment=VARIABLES, region=REGION).client("s3")
-    client.put_object(Bucket="store", Key=f"{FOLDER}/told/stopped.json", Body=body)
+    client.put_object(Bucket="store", Key=f"{FOLDER}/sent/stopped.json", Body=body)
 
 
 def stop(**more):
@@ -214,6 +214,17 @@ def test_reason_of_a_stop_is_newer_than_submission_and_last_attempt(submission):
     assert guard_stop(submission, VARIABLES, None).end["ended_by"] == "budget"
     # S3's own time: the guard's clock in the sandbox counts faster.
     assert moment(guard_stop(submission, VARIABLES, None).end["at"]) > datetime.now(UTC) - timedelta(minutes=1)
+
+
+def test_stop_of_a_stack_of_an_earlier_version_is_read_from_its_folder(submission):
+    session = Session(environment=VARIABLES, region=REGION)
+    body = {
+        "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {"GuardMessageUri": {"Value": f"s3://store/{FOLDER}/trouble"}},
+    }
+    session.client("cloudformation").create_stack(StackName="slipway-old-training", TemplateBody=json.dumps(body))
+    session.client("s3").put_object(Bucket="store", Key=f"{FOLDER}/told/stopped.json", Body=stop())
+    assert guard_stop(replace(submission, cluster="old"), VARIABLES, None) == (REASON, False, {})
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"text"', '"x"'])
