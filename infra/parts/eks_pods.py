@@ -76,7 +76,9 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         iam.PolicyStatement(sid="ReadCheckpoints", actions=["s3:GetObject"], resources=[store.objects()]),
         *_changes(store, _OWN, title=""),
         iam.PolicyStatement(
-            sid="WriteMessages", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{MESSAGE_FOLDER}")]
+            sid="WriteMessages",
+            actions=["s3:PutObject"],
+            resources=[store.objects(f"{GUARD_FOLDER}/*/{MESSAGE_FOLDER}")],
         ),
         # Boots are reported with the nodes' own role, which pods cannot use.
         iam.PolicyStatement(

@@ -189,6 +189,10 @@ def _items(kind: Callable[[Any], Any], item: Any, *, exact: bool) -> _Read:
 def _object(cls: Any, *, exact: bool) -> _Read:
     readers = [(name, _reader(hint, exact=exact), has_default) for name, (hint, has_default) in _fields(cls).items()]
     names = _fields(cls).keys()
+    # A field with another name in documents of earlier versions has that name in its metadata.
+    former = {
+        field.name: field.metadata.get("formerly", field.name) for field in (fields(cls) if is_dataclass(cls) else ())
+    }
 
     def read_object(value: Any, where: str) -> Any:
         _refuse_other(value, dict, where)
@@ -196,8 +200,9 @@ def _object(cls: Any, *, exact: bool) -> _Read:
             raise ValueError(f"{_path(where, name)} is unknown{_nearest(name, names)}")
         values = {}
         for name, read_value, has_default in readers:
-            if name in value:
-                values[name] = read_value(value[name], _path(where, name))
+            key = name if name in value else former.get(name, name)
+            if key in value:
+                values[name] = read_value(value[key], _path(where, key))
             elif not has_default:
                 raise ValueError(f"{_path(where, name)} is missing")
         return cls(**values)

@@ -125,7 +125,7 @@ def _month(report: Report) -> list[str]:
 
 def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
     """The state of the stored checkpoints, and the agent's warnings about them."""
-    texts = [f"  checkpoints: {stored.text}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
+    texts = [f"  checkpoints: {stored.text}", *(f"  warning: {problem}" for problem in stored.problems)]
     return [piece for text in texts for piece in fold(text, width)]
 
 

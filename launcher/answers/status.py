@@ -56,7 +56,7 @@ class StatusDocument:
     saved_is_count: bool
     checkpoints_stored: int | None
     layout: str | None
-    checkpoint_troubles: tuple[str, ...]
+    checkpoint_problems: tuple[str, ...]
     checkpoint_uri: str | None
     meter: meter.MeterDocument | None
     stragglers: tuple[Straggler, ...]
@@ -94,7 +94,7 @@ def document(state: RunState) -> Json:
             nodes=facts.nodes if facts is not None else (),
             checkpoints_stored=report.checkpoints_stored if report is not None else None,
             layout=report.layout if report is not None else None,
-            checkpoint_troubles=report.checkpoint_troubles if report is not None else (),
+            checkpoint_problems=report.checkpoint_problems if report is not None else (),
             checkpoint_uri=submission.checkpoint_uri if submission is not None else None,
             meter=None if state.meter is None else meter.MeterDocument.of(state.meter),
             work=submission.work if submission is not None else None,

@@ -21,6 +21,11 @@ INTERNAL: Mapping[str, bool] = {"internal": True}
 """The metadata of a field that is no key of the documents that have the record as an object."""
 
 
+def formerly(name: str) -> Mapping[str, str]:
+    """The metadata of a field that documents of earlier versions have under another name."""
+    return {"formerly": name}
+
+
 if TYPE_CHECKING:
     unlocked_property = cached_property
 else:

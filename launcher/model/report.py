@@ -144,7 +144,7 @@ class StoredCheckpoints:
 
     count: int
     layout: str | None = None
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

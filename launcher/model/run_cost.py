@@ -1,9 +1,10 @@
 """The cost of a run from the lines of its quote: the single function for every "used $"."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from decimal import Decimal
 
-from launcher.model.record import record
+from launcher.model.record import formerly, record
 
 PLACES = Decimal("0.0001")
 """The rounding of dollars, the same as for the lines of a quote."""
@@ -14,14 +15,14 @@ class RunRates:
     """The growth of a quote's lines, in dollars an hour; 0 means no such line.
 
     `prepaid_usd` is the fee of a complete offering, None if nodes are billed by the hour. One more hour of the job adds
-    `beside_usd_per_hour` to the non-compute lines. `cluster_usd_per_hour` are the lines that last as long as the
+    `other_usd_per_hour` to the non-compute lines. `cluster_usd_per_hour` are the lines that last as long as the
     cluster, `start_h` and `tail_h` the billed hours of the nodes before and after the job: runs that share a cluster
     share these. `list_usd_per_hour` is the on-demand rate of all nodes, None if unknown. `type_usd_per_hour` is the
     quoted rate of all nodes by instance type, empty unless EC2 chooses among several types.
     """
 
     prepaid_usd: Decimal | None = None
-    beside_usd_per_hour: Decimal = Decimal(0)
+    other_usd_per_hour: Decimal = field(default=Decimal(0), metadata=formerly("beside_usd_per_hour"))
     cluster_usd_per_hour: Decimal = Decimal(0)
     start_h: float = 0.0
     tail_h: float = 0.0
@@ -57,7 +58,7 @@ class RunCost:
     def other_usd(self, hours: float) -> Decimal:
         """All lines except the nodes' job hours: start-up, tail, head node, storage, network."""
         instances = self._instance_usd(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
-        more = self.rates.beside_usd_per_hour * (_exact(hours) - _exact(self.hours))
+        more = self.rates.other_usd_per_hour * (_exact(hours) - _exact(self.hours))
         return max(Decimal(0), self.usd - instances + more)
 
     def used_usd(self, hours: float) -> Decimal:
@@ -71,7 +72,7 @@ class RunCost:
         """
         begun = hours + self.rates.start_h
         instances = self._instance_usd(hours if self.rates.prepaid_usd is not None else begun)
-        spent = instances + self.rates.beside_usd_per_hour * _exact(begun)
+        spent = instances + self.rates.other_usd_per_hour * _exact(begun)
         return min(spent, self.used_usd(hours)).quantize(PLACES)
 
     def unused_usd(self, hours: float) -> Decimal:
@@ -87,7 +88,7 @@ class RunCost:
     def an_hour_more(self) -> Decimal:
         """The growth of `paid` with each hour of the job."""
         instances = self.usd_per_hour if self.rates.prepaid_usd is None else Decimal(0)
-        return instances + self.rates.beside_usd_per_hour
+        return instances + self.rates.other_usd_per_hour
 
     def _instance_usd(self, hours: float) -> Decimal:
         return self.usd_per_hour * _exact(hours)

@@ -253,7 +253,7 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
     whole = candidate.place.option in PREPAID
     return RunRates(
         prepaid_usd=compute_usd(candidate.components) if whole else None,
-        beside_usd_per_hour=candidate.other_costs.usd_per_job_hour(size),
+        other_usd_per_hour=candidate.other_costs.usd_per_job_hour(size),
         cluster_usd_per_hour=candidate.other_costs.up_usd_per_hour(nodes=False),
         start_h=0.0 if whole else cost.start_h - candidate.work.outside_command_h,
         tail_h=cost.tail_h,

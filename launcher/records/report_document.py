@@ -11,6 +11,7 @@ from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import BillableTime
+from launcher.model.record import formerly
 from launcher.model.report import (
     Attempt,
     Billable,
@@ -98,7 +99,7 @@ class ReportDocument:
     simulated: bool
     checkpoints_stored: int | None = None
     layout: str | None = None
-    checkpoint_troubles: tuple[str, ...] = ()
+    checkpoint_problems: tuple[str, ...] = field(default=(), metadata=formerly("checkpoint_troubles"))
     slow_nodes: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...]
     quoted: Quoted
@@ -121,7 +122,7 @@ class ReportDocument:
             report,
             checkpoints_stored=None if stored is None else stored.count,
             layout=None if stored is None else stored.layout,
-            checkpoint_troubles=() if stored is None else stored.troubles,
+            checkpoint_problems=() if stored is None else stored.problems,
             quoted=fill_record(Quoted, report, usd=report.quoted_usd, hours=report.quoted_hours),
             actual=fill_record(Actual, report, hours=report.actual_hours),
             stacks=tuple(NamedStatus(name=name, status=status) for name, status in report.stacks),
@@ -136,7 +137,7 @@ class ReportDocument:
         stored, billable = None, self.actual.billable
         if self.checkpoints_stored is not None:
             stored = StoredCheckpoints(
-                count=self.checkpoints_stored, layout=self.layout, troubles=self.checkpoint_troubles
+                count=self.checkpoints_stored, layout=self.layout, problems=self.checkpoint_problems
             )
         return fill_record(
             Report,

@@ -13,8 +13,8 @@ from launcher.model.monitoring import (
     GUARD_FOLDER,
     JOBS_PREFIX,
     JOURNAL_FOLDER,
-    SENT_FOLDER,
     MESSAGE_FOLDER,
+    SENT_FOLDER,
 )
 from launcher.model.named_role import NamedRole
 from launcher.model.names import ECR

@@ -12,7 +12,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.errors import SlipwayError
-from launcher.model.monitoring import FAILED_BOOT, GUARD_STATES, GUARD_STOP, SENT_FOLDER, MESSAGE_FOLDER
+from launcher.model.monitoring import FAILED_BOOT, GUARD_STATES, GUARD_STOP, MESSAGE_FOLDER, SENT_FOLDER
 from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of

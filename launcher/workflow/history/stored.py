@@ -20,12 +20,12 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
     """Number and layout of stored checkpoints, and the agent's events about those that were not stored.
 
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
-    StoredCheckpoints(count=1, layout='hf', troubles=())
-    >>> stored_checkpoints([{"event": "failed", "ended_by": "time-limit", "reason": "it is over"}]).troubles
+    StoredCheckpoints(count=1, layout='hf', problems=())
+    >>> stored_checkpoints([{"event": "failed", "ended_by": "time-limit", "reason": "it is over"}]).problems
     ('time-limit: it is over',)
     """
     count, layout = 0, None
-    troubles: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for event in events:
         kind = str(event.get("event"))
         if kind == "checkpoint-uploaded":
@@ -34,7 +34,7 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
         elif kind == "checkpoint-written":
             count += 1
         elif kind in PROBLEM_EVENTS:
-            troubles[kind] = f"{kind}: {event.get('reason')}"
+            problems[kind] = f"{kind}: {event.get('reason')}"
         elif kind == "failed" and event.get("ended_by") == EndedBy.TIME_LIMIT:
-            troubles[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"
-    return StoredCheckpoints(count=count, layout=layout, troubles=tuple(troubles.values()))
+            problems[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"
+    return StoredCheckpoints(count=count, layout=layout, problems=tuple(problems.values()))

@@ -26,14 +26,14 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
     if report.stored is not None and not report.stored.count:
         resumed = max((attempt.resumed_from_step for attempt in report.attempts), default=0)
         last = max((attempt.last_step for attempt in report.attempts if attempt.last_step is not None), default=None)
-        if resumed and not report.stored.troubles and (last or 0) <= resumed:
+        if resumed and not report.stored.problems and (last or 0) <= resumed:
             unknown = "" if last is not None else "; it reported no step, and work after that step would be lost"
             options.notify(f"the job resumed from step {resumed:,} and stored no newer checkpoint{unknown}")
             fresh = "launch with --fresh: the job begins at step 0, and stores its checkpoints apart"
             findings = [error(finding.code, finding.path, finding.message, fresh) for finding in findings]
         else:
             lost = f"its work since step {resumed:,}" if resumed else "all its work"
-            findings += _checkpoint_findings(report.name, lost, report.stored.troubles)
+            findings += _checkpoint_findings(report.name, lost, report.stored.problems)
             if options.sandbox and log.quoted.plan.place.option is PurchaseOption.SPOT:
                 unproven = "it stored no checkpoint, on which the quote of spot rests"
     if log.not_played:
@@ -44,17 +44,17 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
         options.notify(f"warning: {finding.message}{finding.hint and f' ({finding.hint})'}")
 
 
-def _checkpoint_findings(name: str, lost: str, troubles: Sequence[str]) -> list[Finding]:
+def _checkpoint_findings(name: str, lost: str, problems: Sequence[str]) -> list[Finding]:
     """That the job stored no checkpoint, and what its agent reported of the files that it found."""
     findings = [
         error("no-checkpoint", "checkpoint", f"the job stored no checkpoint: an interruption would lose {lost}")
     ]
-    for problem in troubles:
+    for problem in problems:
         code, _, reason = problem.partition(": ")
         message, _, fix = reason.partition(IF_CHECKPOINTS)
         shown = f"slipway logs {name} shows the job's output; checkpoint.layout, pattern and mode say what is stored"
         findings.append(error(code, "checkpoint", message, f"if these files are checkpoints, {fix}" if fix else shown))
-    if not troubles:
+    if not problems:
         fix = "save into the folder $SLIPWAY_CHECKPOINT_DIR, or set checkpoint.mode to none"
         findings[0] = error(findings[0].code, findings[0].path, findings[0].message, fix)
     return findings

@@ -44,7 +44,9 @@ class TestOneRun:
 
     @pytest.mark.parametrize("last_seen_in", ["claim", "heartbeat"])
     def test_later_attempt_reports_when_killed_attempt_was_last_seen(self, node, bucket, last_seen_in):
-        more = {} if last_seen_in == "claim" else {"mode": "none", "message_uri": f"s3://{BUCKET}/{PREFIX}.guard/messages"}
+        more = (
+            {} if last_seen_in == "claim" else {"mode": "none", "message_uri": f"s3://{BUCKET}/{PREFIX}.guard/messages"}
+        )
         node.job(600, 0.1, 1000, **more)
         first = node.start(attempt=1)
         node.wait_until(lambda: any(last_seen_in in key or "/running/" in key for key in bucket.all_keys()))

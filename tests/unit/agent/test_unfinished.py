@@ -72,20 +72,20 @@ class TestReasonOfAnUnfinishedCheckpoint:
 
     @pytest.mark.parametrize("name", ["step-5", "checkpoint-5", "step_5"])
     def test_folder_not_renamed_in_a_run_that_renames_is_named_so(self, tmp_path, name):
-        troubles = []
+        problems = []
         watch = CheckpointWatch(
-            tmp_path, marked=True, interval_s=10, on_problem=lambda *trouble: troubles.append(trouble)
+            tmp_path, marked=True, interval_s=10, on_problem=lambda *trouble: problems.append(trouble)
         )
         fill(tmp_path / name)
         assert watch.poll(0) + watch.poll(40) + watch.settle(41, clean=False) == []
         assert UNMARKED in watch.unfinished_reasons()[name]
-        assert [UNMARKED in reason for _, reason in troubles] == [True]
+        assert [UNMARKED in reason for _, reason in problems] == [True]
 
     def test_folder_that_may_be_finished_by_quiet_is_not_reported_as_unrecognised(self, tmp_path):
-        troubles = []
-        watch = CheckpointWatch(tmp_path, interval_s=1, on_problem=lambda *trouble: troubles.append(trouble))
+        problems = []
+        watch = CheckpointWatch(tmp_path, interval_s=1, on_problem=lambda *trouble: problems.append(trouble))
         folder = fill(tmp_path / "step-5")
         for at in range(8):
             (folder / f"shard-{at}").write_text("x")
             assert watch.poll(at) == []
-        assert troubles == []
+        assert problems == []

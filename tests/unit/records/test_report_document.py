@@ -48,7 +48,7 @@ def test_run_without_attempt_is_not_said_to_have_cost_nothing(reason: str, usd: 
 
 def test_report_document_reads_back_unchanged() -> None:
     assert read_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
-    stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))
+    stored = StoredCheckpoints(count=3, layout="hf", problems=("signal-not-handled: SIGUSR1",))
     document = report_document(replace(REPORT, stored=stored))
     assert read_report(json.loads(json.dumps(document))).stored == stored
 
@@ -93,7 +93,7 @@ def test_hourly_cost_of_nodes_that_end_with_their_job_is_named_while_it_runs() -
 
 
 def test_running_report_excludes_idle_tail_and_storage() -> None:
-    rates = RunRates(start_h=0.1, tail_h=0.2, beside_usd_per_hour=Decimal(1))
+    rates = RunRates(start_h=0.1, tail_h=0.2, other_usd_per_hour=Decimal(1))
     report = replace(REPORT, status=RunStatus.RUNNING, rates=rates, running_h=0.5)
     text = " ".join(" ".join(page(report, 80)).split())
     assert report.usd_used == (REPORT.usd_per_hour + 1) * Decimal("2.6")
@@ -109,8 +109,18 @@ def test_slow_node_is_in_the_report_and_its_document() -> None:
     assert "slow node" not in " ".join(page(REPORT, 80))
 
 
+def test_report_of_an_earlier_version_keeps_its_rates_and_problems() -> None:
+    stored = StoredCheckpoints(count=1, problems=("checkpoints-not-recognised: no file",))
+    report = replace(REPORT, rates=RunRates(other_usd_per_hour=Decimal(1)), stored=stored)
+    document = report_document(report)
+    document["checkpoint_troubles"] = document.pop("checkpoint_problems")
+    rates = document["quoted"]["rates"]
+    rates["beside_usd_per_hour"] = rates.pop("other_usd_per_hour")
+    assert read_report(document) == report
+
+
 def test_report_without_a_tail_names_none() -> None:
-    rates = RunRates(start_h=0.1, beside_usd_per_hour=Decimal(1))
+    rates = RunRates(start_h=0.1, other_usd_per_hour=Decimal(1))
     ended = replace(REPORT, rates=rates)
     running = replace(ended, status=RunStatus.RUNNING, running_h=0.5)
     texts = [" ".join(" ".join(page(report, 80)).split()) for report in (ended, running)]

@@ -174,7 +174,7 @@ def test_unsupported_node_action_refused_naming_replace(access, action):
 
 def test_replacement_costs_at_most_the_dearest_type_that_ec2_may_choose(access, tmp_path):
     rates = {"g6e.xlarge": "40", "g6.xlarge": "90"}
-    rates = {"cluster_usd_per_hour": "0", "beside_usd_per_hour": "0", "type_usd_per_hour": rates}
+    rates = {"cluster_usd_per_hour": "0", "other_usd_per_hour": "0", "type_usd_per_hour": rates}
     folder = RunFolder(path=tmp_path)
     folder.write_json("quote.json", QUOTE | {"rates": rates | {"prepaid_usd": None, "list_usd_per_hour": None}})
     facts = NodeFacts(

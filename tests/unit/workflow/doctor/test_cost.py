@@ -12,7 +12,7 @@ from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT
-from launcher.model.monitoring import GUARD_STOP, SENT_FOLDER, MESSAGE_FOLDER
+from launcher.model.monitoring import GUARD_STOP, MESSAGE_FOLDER, SENT_FOLDER
 from launcher.model.tags import CLUSTER_TAG, NETWORK_TAG, PURPOSE_TAG
 from launcher.model.training_job import JOBS_OUTPUT
 from launcher.workflow.doctor.running_costs import survey

@@ -109,7 +109,7 @@ def test_meter_line_shows_all_values(metered_run):
 
 def test_dollars_so_far_exclude_future_costs(metered_run):
     """Seconds into a job nodes have started, and neither idle tail nor storage has cost anything."""
-    rates = {"cluster_usd_per_hour": "0.3", "beside_usd_per_hour": "1", "start_h": 0.25, "tail_h": 0.1}
+    rates = {"cluster_usd_per_hour": "0.3", "other_usd_per_hour": "1", "start_h": 0.25, "tail_h": 0.1}
     began = datetime(2026, 11, 20, 11, 0, 36, tzinfo=UTC)
     folder = metered_run(
         events=EVENTS[:1], quote=QUOTE | {"rates": rates | {"prepaid_usd": None, "list_usd_per_hour": None}}
@@ -125,7 +125,7 @@ def test_dollars_so_far_exclude_future_costs(metered_run):
 
 def test_attempts_on_other_types_count_at_their_own_rate(metered_run):
     """EC2 chose a type at half of the quoted rate for the second attempt."""
-    rates = {"cluster_usd_per_hour": "0", "beside_usd_per_hour": "0", "prepaid_usd": None, "list_usd_per_hour": None}
+    rates = {"cluster_usd_per_hour": "0", "other_usd_per_hour": "0", "prepaid_usd": None, "list_usd_per_hour": None}
     quote = QUOTE | {"rates": rates | {"type_usd_per_hour": {"g6e.xlarge": "40", "g6.xlarge": "20"}}}
     placed = [event | {"instance_types": ["g6.xlarge"], "zones": ["us-east-2b"]} for event in EVENTS[2:3]]
     alone = meter_of(metered_run(quote=quote), NOW)

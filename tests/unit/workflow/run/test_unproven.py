@@ -46,7 +46,7 @@ def test_job_that_ended_before_its_interruption_has_no_fix_for_checkpoints(tmp_p
 def test_unrecognised_checkpoints_have_the_pattern_as_their_fix(tmp_path):
     trouble = f"checkpoints-not-recognised: no file is recognised: a_5.npz{pattern_fix(['a_5.npz'])}"
     attempts = (replace(FINISHED, resumed_from_step=0),)
-    findings = launched(tmp_path, attempts=attempts, stored=StoredCheckpoints(count=0, troubles=(trouble,)))
+    findings = launched(tmp_path, attempts=attempts, stored=StoredCheckpoints(count=0, problems=(trouble,)))
     assert list(findings) == ["not-interrupted", "no-checkpoint", "checkpoints-not-recognised"]
     assert findings["no-checkpoint"].message == "the job stored no checkpoint: an interruption would lose all its work"
     unrecognised = findings["checkpoints-not-recognised"]
