@@ -390,7 +390,7 @@ def _with_ec2_names(request: PlanRequest) -> PlanRequest:
     target = request.target
     kinds_named = target.kind or ()
     managed = request.workload.serve is not None or (
-        kinds_named and all(target_of(kind).managed for kind in kinds_named)
+        kinds_named and all(target_of(kind).is_managed for kind in kinds_named)
     )
     names = (*(target.instance_type or ()), *target.fallback_types)
     if not managed or not any(name.startswith(ML) for name in names):

@@ -275,8 +275,8 @@ class Session:
         watch = CheckpointWatch(
             self._scratch.checkpoints,
             layouts=self._layouts.only(start.layout) if start.newest is None else self._layouts.of(start.newest),
-            restored=start.finished,
-            marked=start.marked or self._marked_path.exists(),
+            restored=start.checkpoint,
+            marked=start.marks_finished or self._marked_path.exists(),
             on_mark=self._remember_marks,
             interval_s=self._spec.checkpoint.interval_s,
             on_problem=self._log_problem,
@@ -292,7 +292,7 @@ class Session:
             code = start_failure_code(error)
             return self._publish_failure(ending.failure(code, f"cannot start the command: {error}"))
         tagging = self._tagging(claim, start)
-        rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
+        rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.checkpoint)
         services = AttemptServices(
             notices=self._notices,
             peers=self._peers,

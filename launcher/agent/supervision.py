@@ -166,7 +166,7 @@ class Supervision:
         while (notice := self._services.notices.next(wait_s=0)) is not None:
             self._react_to_notice(notice)
         returncode = self._command.returncode or 0
-        clean = returncode == 0 and not self._shutdown.enforced
+        clean = returncode == 0 and not self._shutdown.is_forced
         self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.saved(returncode)))
         last = NONE if self._newest_step is None else self._newest_step
         self._services.peers.publish_state(wrote=watch.wrote, clean=clean, last=last)

@@ -49,8 +49,8 @@ def page(comparison: Comparison, width: int, *, called: bool = False, verbose: b
         body += [*_port(comparison.port, width), *_overlap(comparison, comparison.port, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
     lines = comparison_page(comparison, headline(comparison.priced), body, width, done)
-    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
-        types = " and ".join(comparison.simulated)
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated_types:
+        types = " and ".join(comparison.simulated_types)
         text = f"What the sandbox measured on {types} is of this computer, and decides nothing."
         lines += fold(f"  {text}", width)
     return [*lines, "", *compare_screen.next_lines(comparison)]

@@ -183,7 +183,7 @@ def _served_object(comparison: ServingComparison) -> ServedObject:
         bedrock=hosted,
         neuron=neuron,
         gpu=gpu,
-        bedrock_usd_per_request=usd_per_request(comparison.hosted),
+        bedrock_usd_per_request=usd_per_request(comparison.hosted_candidate),
         requests_per_month=turn.requests if turn else None,
         requests_per_month_range=turn,
         machines=tuple(CrossoverObject.of(crossover) for crossover in comparison.crossovers),

@@ -63,8 +63,10 @@ def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief
 
 def next_lines(comparison: Comparison) -> list[str]:
     """The next commands: what to measure, or the quote of the chosen side."""
-    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.unmeasured:
-        return [f"  next: {command(comparison.priced, 'spike', '--type', name)}" for name in comparison.unmeasured]
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.unmeasured_types:
+        return [
+            f"  next: {command(comparison.priced, 'spike', '--type', name)}" for name in comparison.unmeasured_types
+        ]
     ported = comparison.verdict.choice in (Choice.TRAINIUM, Choice.GPU_WHILE_PORTING)
     side = comparison.trainium if ported else comparison.gpu
     if side is None:
@@ -74,10 +76,10 @@ def next_lines(comparison: Comparison) -> list[str]:
 
 def _notes(comparison: Comparison, *, called: bool) -> Iterator[str]:
     # Both sides often lack the same: the finding of the other side is below the long page.
-    by_code = {finding.code: finding for finding in reversed(comparison.wasted)}
+    by_code = {finding.code: finding for finding in reversed(comparison.shortfalls)}
     yield from (f"{finding.level}: {finding.message}" for finding in by_code.values())
-    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
-        types = " and ".join(comparison.simulated)
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated_types:
+        types = " and ".join(comparison.simulated_types)
         yield f"What the sandbox measured on {types} is of this computer, and decides nothing."
     counted = [(len(comparison.verdict.reasons), "reason"), (len(comparison.priced.blocking), "warning")]
     more = ", ".join(number_of(count, name) for count, name in counted if count)
@@ -158,7 +160,7 @@ def row_name(pair: Pair, *, short: bool) -> str:
             ages += [days.days] if days.too_old and not days.to_come else []
     if ages:
         return f"{name}, {max(ages)} {'d old' if short else 'days old'}"
-    return f"{name}, {'refused' if pair.refused else 'quota' if short else 'beyond a quota'}"
+    return f"{name}, {'refused' if pair.refused_sides else 'quota' if short else 'beyond a quota'}"
 
 
 def _side(quote: Quote | None) -> tuple[str, str, str]:

@@ -39,7 +39,7 @@ def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
         lines += _check(check, width)
     counts = Counter(check.result for check in diagnosis.checks)
     tally = ", ".join(f"{counts[outcome]} {label}" for outcome, label in OUTCOME_TEXTS.items() if counts[outcome])
-    ends = "a launch would be refused" if diagnosis.failed else "no known problem prevents a launch"
+    ends = "a launch would be refused" if diagnosis.failures else "no known problem prevents a launch"
     return [
         *lines,
         "",

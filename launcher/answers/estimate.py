@@ -124,7 +124,7 @@ def _count(line: EstimateLine) -> str:
 
 
 def _notes(found: TemplateEstimate, priced: list[EstimateLine], *, explained: bool) -> Iterator[str]:
-    unpriced = [f"{line.resource}, {line.name} ({line.unpriced})" for line in found.unpriced]
+    unpriced = [f"{line.resource}, {line.name} ({line.unpriced})" for line in found.unpriced_lines]
     unknown = [f"{_times(kind)} ({kind.reason})" for kind in found.uncounted if not kind.by_use]
     if unpriced or unknown:
         yield ""

@@ -60,5 +60,5 @@ def compares_families(priced: Priced) -> bool:
 def unpriced_answer(priced: Priced) -> str:
     """That nothing can be launched, with the reason of the first candidate; the table has the others."""
     reasons = [candidate.refusals[0].message for candidate in priced.candidates[:1] if candidate.refusals]
-    reason = reasons[0] if reasons else priced.quote(1).unpriced
+    reason = reasons[0] if reasons else priced.quote(1).no_price_reason
     return f"{UNPRICED[:-1]}{f': {reason}' if reason else ''}."

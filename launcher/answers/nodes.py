@@ -116,7 +116,7 @@ def page(listed: ListedNodes, width: int) -> list[str]:
     for number, node in enumerate(listed.nodes):
         lines += [piece for text in _notes(number, node) for piece in fold(text, width, 4)]
         lines += [words.shorten(f"     | {line}", width) for line in node.boot]
-    lines += straggler_lines(listed.name, listed.stragglers, width, replaceable=not target_of(listed.target).managed)
+    lines += straggler_lines(listed.name, listed.stragglers, width, replaceable=not target_of(listed.target).is_managed)
     return [*lines, *_next(listed)]
 
 

@@ -51,7 +51,7 @@ def table_row(short_id: str, quoted: Quote) -> TableRow:
         narrow=_narrow(wide, quoted),
         note=note,
         below=text if quoted.usd is not None else "",
-        unpriced=unpriced_name(quoted) if quoted.unpriced is not None else "",
+        unpriced=unpriced_name(quoted) if quoted.no_price_reason is not None else "",
     )
 
 
@@ -195,12 +195,12 @@ def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
 
 def note_of(quoted: Quote) -> str:
     """The most important note on a row."""
-    if quoted.unpriced is not None:
+    if quoted.no_price_reason is not None:
         listed = getattr(quoted.price, "unverified", None)
         unverified = (
             f" (unverified: {words.dollars(listed.usd)})" if listed is not None and listed.basis == "unverified" else ""
         )
-        return quoted.unpriced + unverified
+        return quoted.no_price_reason + unverified
     error = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
     if error is not None:
         return error.message

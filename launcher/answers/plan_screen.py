@@ -217,7 +217,7 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
 
 def _notes(priced: Priced) -> tuple[list[str], list[str]]:
     """What is refused or wasted; and, the most important first, why the range is wide, the port, the limit."""
-    wasted = [f"{finding.level}: {finding.message}" for finding in priced.wasted]
+    wasted = [f"{finding.level}: {finding.message}" for finding in priced.shortfalls]
     refusals, notes = [*_refusals(priced)], []
     if priced.blocking:
         # A trainer that is not there yet is to be mended before a command that wastes chips.

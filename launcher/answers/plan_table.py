@@ -29,7 +29,7 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     large = [] if everything or priced.request.purchase.option else _large_commitments(priced.candidates, ranks)
     ranks = [rank for rank in ranks if rank not in large]
     named = [priced.cheapest_of(NEURON) if compares_families(priced) else None]
-    named.append(None if priced.quote(1).gate.allowed else priced.cheapest_allowed)
+    named.append(None if priced.quote(1).gate.allows_launch else priced.cheapest_allowed)
     for rank_named in named:
         if rank_named is not None and rank_named not in ranks:
             # What has a price comes before what has none, so that the row falls among the priced ones.
@@ -153,7 +153,7 @@ def _run(quoted: Quote, usd: UsdRange) -> str:
 def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> list[str]:
     """Why a launch of the cheapest candidate would be refused, and the cheapest candidate that can be launched."""
     best, rank = priced.quote(1), priced.cheapest_allowed
-    if best.gate.allowed:
+    if best.gate.allows_launch:
         return []
     other = "No candidate can be launched with this plan and these prices."
     if rank is not None and (quoted := priced.row(rank)).usd is not None:
@@ -201,7 +201,7 @@ def footer(
     )
     lines += [
         piece
-        for finding in (*priced.findings, *priced.wasted, *priced.limits)
+        for finding in (*priced.findings, *priced.shortfalls, *priced.limits)
         for piece in fold(f"  {finding_line(finding)}", width)
     ]
     lines += ["", f"  next: {next_command(priced)}"]

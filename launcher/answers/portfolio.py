@@ -64,7 +64,8 @@ def document(portfolio: Portfolio) -> Json:
             portfolio,
             as_of=portfolio.now,
             plans=tuple(PlanChoice.of(member) for member in portfolio.members),
-            incomplete=bool(portfolio.unpriced),
+            unpriced=portfolio.unpriced_plans,
+            incomplete=bool(portfolio.unpriced_plans),
         )
     )
 
@@ -74,8 +75,8 @@ def page(portfolio: Portfolio, width: int) -> list[str]:
     total = portfolio.usd_per_month
     plans = "1 plan" if len(portfolio.members) == 1 else f"{len(portfolio.members)} plans"
     text = f"{plans}: {words.cost(total, 'a month')}"
-    if portfolio.unpriced:
-        text += f", without {', '.join(portfolio.unpriced)}, which has no price"
+    if portfolio.unpriced_plans:
+        text += f", without {', '.join(portfolio.unpriced_plans)}, which has no price"
     lines = ["", *fold(f"  {text}, each on its best option.", width), "", *_plans(portfolio, width)]
     lines += [
         piece for commitment in portfolio.commitments for piece in fold(f"  {_commitment_lines(commitment)}", width)

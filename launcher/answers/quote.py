@@ -60,7 +60,7 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     lines = ["", title(quoted), "", *(piece for line in answer_lines(quoted) for piece in fold(f"  {line}", width))]
     causes = (on_average(quoted.usd), why_wide(quoted))
     lines += [piece for line in causes if line for piece in fold(f"  {line}", width)]
-    refused = not quoted.gate.allowed or bool(priced.blocking)
+    refused = not quoted.gate.allows_launch or bool(priced.blocking)
     lines += gate_lines(quoted, priced, width) if refused else []
     lines += ["", *_bill(quoted, width, small=small or Decimal(0)), ""]
     if quoted.serving is None:
@@ -121,7 +121,7 @@ def title(quoted: Quote) -> str:
 def answer_lines(quoted: Quote) -> list[str]:
     """The total in a sentence."""
     if quoted.usd is None:
-        return [f"No total: {quoted.unpriced}."]
+        return [f"No total: {quoted.no_price_reason}."]
     label = "Total to finish" if quoted.serving is None else "A month"
     lines = [f"{label}: {words.cost(quoted.usd)}" + (", incomplete" if quoted.incomplete else "")]
     if quoted.incomplete:
@@ -266,9 +266,9 @@ def _spot(quoted: Quote, width: int) -> list[str]:
 def gate_lines(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """The gate's decision on a launch, and what of the plan prevents one whichever row it takes."""
     gate = quoted.gate
-    if gate.allowed and priced.blocking:
+    if gate.allows_launch and priced.blocking:
         return fold(f"  gate: a launch is refused: {quote_screen.blocking_text(priced.blocking[0])}", width)
-    if gate.allowed:
+    if gate.allows_launch:
         return ["  gate: a launch is allowed"]
     fix = f" ({gate.hint})" if gate.hint else ""
     return fold(f"  gate: a launch is refused, exit {gate.exit_code}: {gate.reason}{fix}", width)

@@ -25,7 +25,7 @@ HANGING = 4
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """A quote in at most twenty lines of eighty columns; `slipway quote` shows the rest."""
-    refused = () if quoted.gate.allowed and not priced.blocking else ("Launch", "Deployment")
+    refused = () if quoted.gate.allows_launch and not priced.blocking else ("Launch", "Deployment")
     lines = fold(f"  {title(quoted, priced.short_id(rank))}", width)
     lines += fact_lines(quoted, priced, width, labels=(*LABELS, *refused))
     lines += fold(f"    {'; '.join((*_groups(quoted.components), 'more: -v'))}", width)

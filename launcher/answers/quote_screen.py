@@ -89,7 +89,7 @@ def facts(quoted: Quote, priced: Priced) -> Iterator[tuple[str, str, str]]:
     """The label, the value and the explanation of each fact, in the order of the screen."""
     usd = quoted.usd
     if usd is None:
-        yield "Total", "unpriced", quoted.unpriced or ""
+        yield "Total", "unpriced", quoted.no_price_reason or ""
     else:
         label = "Total" if quoted.serving is None else "A month"
         yield label, words.total(quoted), "; ".join(part for part in _total(quoted) if part)
@@ -205,7 +205,7 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
         return "none", "Bedrock is called, not deployed"
     if quoted.serving is not None and not _is_deployed(quoted):
         return "by hand", "into a cluster that exists: slipway render FILE -o DIR writes the manifests for kubectl"
-    if not gate.allowed:
+    if not gate.allows_launch:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
     if priced.blocking:
         return "refused", blocking_text(priced.blocking[0])
@@ -319,9 +319,9 @@ def _next(quoted: Quote, rank: int, priced: Priced) -> str:
         return command(priced, "compare")
     if priced.standing(rank) in (Standing.OLD_PRICE, Standing.UNPRICED):
         return refresh_command(priced)
-    if not quoted.gate.allowed and len(priced.candidates) > 1:
+    if not quoted.gate.allows_launch and len(priced.candidates) > 1:
         return command(priced, "plan")
-    if priced.blocking or not quoted.gate.allowed:
+    if priced.blocking or not quoted.gate.allows_launch:
         return command_for(priced, "quote", rank, "--explain")
     if quoted.serving is not None:
         return command(priced, "compare")

@@ -44,7 +44,7 @@ def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
         if crossover.candidate.place.instance_type in (comparison.request.target.instance_type or ())
     ]
     ordered = sorted([*pinned, *(crossover for crossover in ordered if crossover not in pinned)][:MAX_ROWS], key=_share)
-    rate = usd_per_request(comparison.hosted)
+    rate = usd_per_request(comparison.hosted_candidate)
     if not ordered or rate is None:
         return []
     columns: list[Column[Crossover]] = [

@@ -46,7 +46,9 @@ def _refusal_lines(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
 
 
 def _reasons(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
-    return unpriced_reasons(((unpriced_name(quoted), note_of(quoted)) for _, quoted in rows if quoted.unpriced), width)
+    return unpriced_reasons(
+        ((unpriced_name(quoted), note_of(quoted)) for _, quoted in rows if quoted.no_price_reason), width
+    )
 
 
 def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:

@@ -155,7 +155,7 @@ def _problem(state: RunState) -> str | None:
 
 def replaceable(state: RunState) -> bool:
     """Whether the nodes of a job can be replaced: those of a managed service cannot."""
-    return state.submission is not None and not target_of(state.submission.target).managed
+    return state.submission is not None and not target_of(state.submission.target).is_managed
 
 
 def _progress(state: RunState, width: int) -> list[str]:
@@ -274,7 +274,7 @@ def _where(submission: Submission) -> list[str]:
     revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
     if target_of(submission.target).per_job:
         where = "the sandbox" if submission.head_node.via == SANDBOX else submission.head_node.region
-        what = "training job" if target_of(submission.target).managed else "instances of job"
+        what = "training job" if target_of(submission.target).is_managed else "instances of job"
         lines = [f"  {what} {submission.folder} in {where}"]
     else:
         lines = [

@@ -36,7 +36,7 @@ def _answer(verification: Verification) -> list[str]:
     text = (
         f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({verification.apart:.2%}, lines added up)."
     )
-    uncompared = len(verification.lines) - len(verification.compared)
+    uncompared = len(verification.lines) - len(verification.compared_lines)
     return [text, *([f"not compared: {number_of(uncompared, 'line')}, for the reasons below."] if uncompared else [])]
 
 

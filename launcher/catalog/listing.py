@@ -149,10 +149,10 @@ def _read(catalog: Catalog, kind: str, wants: Wants) -> Iterator[PriceRow]:
 def _keys(store: Store, kind: str) -> Iterator[Key]:
     match kind:
         case PurchaseOption.RESERVED.value:
-            yield from _term_keys(kind, store.reserved)
+            yield from _term_keys(kind, store.reserved_instances)
         case PurchaseOption.SAVINGS_PLAN.value:
             plans: dict[str, str] = {equal: plan.value for plan, equal in PARITY.items()}
-            derived = ((name, region, plans[code], years) for name, region, code, years in store.reserved)
+            derived = ((name, region, plans[code], years) for name, region, code, years in store.reserved_instances)
             yield from _term_keys(kind, dict.fromkeys((*derived, *store.savings_plans)))
         case "sagemaker":
             for (name, region), every in store.sagemaker.items():

@@ -58,7 +58,7 @@ class KnownPrice(NamedTuple):
 def known_prices(store: Store, kind: str, names: Collection[str], regions: Collection[str]) -> dict[Key, KnownPrice]:
     """The current prices for some types in some regions, by their key."""
     if kind in ("reserved", "savings-plan"):
-        index = store.reserved if kind == "reserved" else store.savings_plans
+        index = store.reserved_instances if kind == "reserved" else store.savings_plans
         return dict(_terms(index, kind, names, regions))
     zoned = store.sagemaker if kind == SAGEMAKER else zoned_rows(store, kind)
     return dict(_zoned_prices(zoned, kind, names, regions))

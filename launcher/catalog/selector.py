@@ -200,7 +200,7 @@ class RowSelector:
         return Key(PurchaseOption.ON_DEMAND.value, key.name.removeprefix("ml."), key.region)
 
     def _terms(self, key: Key) -> list[Row]:
-        index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans
+        index = self.store.reserved_instances if key.kind == RESERVED else self.store.savings_plans
         known = index.get((key.name, key.region, key.detail, str(key.term_years)))
         if not known:
             return []
@@ -211,7 +211,7 @@ class RowSelector:
         equal = _EQUAL.get(key.detail)
         if equal is None:
             return []
-        alike = self.store.reserved.get((key.name, key.region, equal, str(key.term_years)))
+        alike = self.store.reserved_instances.get((key.name, key.region, equal, str(key.term_years)))
         if not alike:
             return []
         rate, why = _RATES[key.payment], f"assumed equal to the {equal} Reserved Instance"

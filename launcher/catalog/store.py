@@ -172,7 +172,7 @@ class Store:
         return self._index(tables.SPOT_RANGES, RangeRow._make)
 
     @cached_property
-    def reserved(self) -> Terms:
+    def reserved_instances(self) -> Terms:
         """Reserved Instances by type, region, offering class and years."""
         return self._index(tables.RESERVED, TermRow._make, cells=4)
 

@@ -278,7 +278,7 @@ def deploy(
             f"the stacks of {_short(stacks)}",
             hint="quote the plan again",
         )
-    if not quote.gate.allowed:
+    if not quote.gate.allows_launch:
         raise _REFUSALS[quote.gate.exit_code](quote.gate.reason, hint=quote.gate.hint)
     if quote.expires_at is not None and now > quote.expires_at and now.date() > quote.as_of.date():
         raise UnpricedError(

@@ -55,5 +55,5 @@ def doctor(
         output.document(document(diagnosis))
     else:
         output.result(page(diagnosis, subject.region, output.terminal_width()))
-    if diagnosis.failed:
+    if diagnosis.failures:
         raise typer.Exit(code=REFUSED)

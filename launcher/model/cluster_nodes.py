@@ -125,7 +125,7 @@ class NodeFacts:
         )
 
     @property
-    def billed(self) -> str:
+    def usd_text(self) -> str:
         """The node's dollars an hour."""
         return "an unknown rate" if self.usd_per_hour is None else f"${self.usd_per_hour:,.2f} an hour"
 
@@ -133,7 +133,7 @@ class NodeFacts:
     def new_billed(self) -> str:
         """The dollars an hour of a new node in its place, which may have another type."""
         dearest = self.dearest_usd_per_hour
-        return self.billed if dearest is None else f"at most ${dearest:,.2f} an hour (EC2 chooses its type)"
+        return self.usd_text if dearest is None else f"at most ${dearest:,.2f} an hour (EC2 chooses its type)"
 
     @staticmethod
     def _dollars(rate: Decimal | None, seconds: float) -> str:

@@ -37,14 +37,14 @@ class Diagnosis:
     checks: tuple[Check, ...]
 
     @property
-    def failed(self) -> tuple[Check, ...]:
+    def failures(self) -> tuple[Check, ...]:
         """The failed checks."""
         return tuple(check for check in self.checks if check.result is Outcome.FAILED)
 
     @property
     def verdict(self) -> str:
         """Whether a launch may begin: "ready" or "refused"."""
-        return "refused" if self.failed else "ready"
+        return "refused" if self.failures else "ready"
 
 
 def ok(name: str, asked: str, got: str) -> Check:

@@ -75,7 +75,7 @@ class Gate:
     hint: str = ""
 
     @property
-    def allowed(self) -> bool:
+    def allows_launch(self) -> bool:
         """Whether a launch may go on."""
         return self.verdict == "allow"
 
@@ -220,6 +220,6 @@ class Quote:
         return {name: usd for name, usd in given.items() if usd is not None}
 
     @property
-    def unpriced(self) -> str | None:
+    def no_price_reason(self) -> str | None:
         """Why the compute has no price, or None."""
         return self.price.reason if isinstance(self.price, Unpriced) else None

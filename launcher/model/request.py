@@ -203,7 +203,7 @@ class NetworkRequest:
     )
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the plan asks for a new network without a way to the internet."""
         return self.nat is NatMode.NONE and self.private and self.vpc_id is None
 

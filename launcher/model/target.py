@@ -293,7 +293,7 @@ class Target:
     @property
     def in_service_network(self) -> bool:
         """Whether its instances run in the service's own network, unless the plan names a VPC or a closed network."""
-        return self.per_job and self.managed
+        return self.per_job and self.is_managed
 
     @property
     def image_service(self) -> str:
@@ -303,19 +303,19 @@ class Target:
         return "ec2" if self.pods else ""
 
     @property
-    def managed(self) -> bool:
+    def is_managed(self) -> bool:
         """Whether its instances run in SageMaker's account: SageMaker bills them, including their root volumes."""
         return self.sagemaker is not None
 
     @property
     def groups_name_themselves(self) -> bool:
         """Whether each additional security group must allow all traffic to itself for EFA: on SageMaker's nodes."""
-        return self.managed and bool(self.trains)
+        return self.is_managed and bool(self.trains)
 
     @property
     def takes_reservations(self) -> bool:
         """Whether EC2's Capacity Blocks and reservations cover its instances."""
-        return not self.managed
+        return not self.is_managed
 
     def lost_minutes(self, option: PurchaseOption) -> int:
         """Minutes before the end of purchased capacity when its instances are taken back; 0 if they stay until the end.
@@ -334,7 +334,7 @@ class Target:
         >>> target_of(TargetKind.HYPERPOD_SLURM).billed_name("p5.48xlarge")
         'ml.p5.48xlarge'
         """
-        return f"ml.{instance_type}" if self.managed else instance_type
+        return f"ml.{instance_type}" if self.is_managed else instance_type
 
     def shared_gib(self, lustre_gib: int) -> int:
         """GiB of the file system that all nodes mount: the plan's, or the minimum of the target; 0: none.

@@ -67,19 +67,19 @@ class TemplateEstimate:
     free: int
 
     @property
-    def unpriced(self) -> tuple[EstimateLine, ...]:
+    def unpriced_lines(self) -> tuple[EstimateLine, ...]:
         """The lines without a price."""
         return tuple(line for line in self.lines if line.unpriced is not None)
 
     @property
     def unpriced_accelerators(self) -> tuple[EstimateLine, ...]:
         """The lines without a price that have, or may have, accelerators."""
-        return tuple(line for line in self.unpriced if line.accelerated)
+        return tuple(line for line in self.unpriced_lines if line.accelerated)
 
     @property
     def incomplete(self) -> bool:
         """Whether a part with an hourly or monthly price may be missing in the totals."""
-        return bool(self.unpriced) or any(not kind.by_use for kind in self.uncounted)
+        return bool(self.unpriced_lines) or any(not kind.by_use for kind in self.uncounted)
 
     @property
     def usd_per_hour(self) -> Decimal:

@@ -29,19 +29,19 @@ class Verification:
     lines: tuple[VerifiedLine, ...]
 
     @property
-    def compared(self) -> tuple[VerifiedLine, ...]:
+    def compared_lines(self) -> tuple[VerifiedLine, ...]:
         """The lines that have both prices."""
         return tuple(line for line in self.lines if line.difference_usd is not None)
 
     @property
     def quoted_usd(self) -> Decimal:
         """The quoted dollars of the lines that have both prices."""
-        return sum_usd(line.quoted_usd for line in self.compared)
+        return sum_usd(line.quoted_usd for line in self.compared_lines)
 
     @property
     def aws_usd(self) -> Decimal:
         """AWS's dollars of the same lines."""
-        return sum_usd(line.aws_usd for line in self.compared)
+        return sum_usd(line.aws_usd for line in self.compared_lines)
 
     @property
     def apart(self) -> Decimal | None:
@@ -49,7 +49,9 @@ class Verification:
 
         A line that is too high does not compensate for another that is too low.
         """
-        sizes = sum((abs(line.difference_usd) for line in self.compared if line.difference_usd is not None), Decimal(0))
+        sizes = sum(
+            (abs(line.difference_usd) for line in self.compared_lines if line.difference_usd is not None), Decimal(0)
+        )
         return sizes / self.quoted_usd if self.quoted_usd else None
 
     @property

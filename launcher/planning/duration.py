@@ -59,7 +59,7 @@ def _flops(shape: TrainingShape) -> Assumption:
     steps = [
         f"weights: {factor:.0f} x {shape.active_params_b:g} billion active parameters = {weights / 1e9:,.4g} GFLOP",
         (
-            f"attention: 12 x {shape.attended:,.4g}, the {_attending(shape)} x {known_hidden(shape):.4g} wide"
+            f"attention: 12 x {shape.attended_positions:,.4g}, the {_attending(shape)} x {known_hidden(shape):.4g} wide"
             f" x {shape.sequence_length} tokens = {attention / 1e9:,.4g} GFLOP"
         ),
         f"together {flops.per_token(shape) / 1e9:,.4g} GFLOP per token",

@@ -63,9 +63,9 @@ class ServingPlan:
         return self.catalog.instance_types[self.plan.place.instance_type]
 
     @property
-    def managed(self) -> bool:
+    def is_managed(self) -> bool:
         """Whether the target is a SageMaker endpoint; otherwise the plan runs pods on Kubernetes."""
-        return target_of(self.plan.place.target).managed
+        return target_of(self.plan.place.target).is_managed
 
     @cached_property
     def chip(self) -> Accelerator:
@@ -125,7 +125,7 @@ class ServingPlan:
         return MODEL_FOLDER if self.model_uri is not None else self.hub_id
 
     @property
-    def isolated(self) -> bool:
+    def is_isolated(self) -> bool:
         """Whether the containers have no network access; a container that compiles first checks the hub's cache."""
         return self.model_uri is not None and not (self.neuron and self.serve.artifacts_uri is None)
 
@@ -211,7 +211,7 @@ class ServingDeployment(ServingPlan):
             ValueError: the plan has no image, no model to load, or no SageMaker target.
         """
         serve, image, model = self.serve, self.image, self.model_source
-        if image is None or model is None or not self.managed:
+        if image is None or model is None or not self.is_managed:
             message = f"{self.plan.name} makes no endpoint"
             raise ValueError(message)
         ranges = (parse_schedule(period) for period in serve.schedule)
@@ -226,7 +226,7 @@ class ServingDeployment(ServingPlan):
             ami=self.engine_image.ami if self.engine_image is not None else None,
             model_uri=self.model_uri,
             environment=self.environment(model, replicas=1 if self.mode is EndpointMode.COMPONENTS else self.copies),
-            isolated=self.isolated,
+            isolated=self.is_isolated,
             copies=self.copies,
             chips=self.chips,
             memory_mb=int(self.facts.memory_gib * MIB_PER_GIB * HOST_SHARE / self.copies),

@@ -50,7 +50,7 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
         facts: the inputs of the response-time estimate.
     """
     findings = list(container_findings(served))
-    if not served.managed:
+    if not served.is_managed:
         message = f"{served.plan.place.target} is not a SageMaker endpoint"
         findings.append(error("not-an-endpoint", "target.kind", message))
     # Where the weights are changes nothing of what follows.
@@ -85,7 +85,7 @@ def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Fin
 
 def deployment_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
     """All findings on a serving plan for its target, warnings included."""
-    return endpoint_findings(served, facts) if served.managed else container_findings(served)
+    return endpoint_findings(served, facts) if served.is_managed else container_findings(served)
 
 
 def container_findings(served: ServingDeployment) -> tuple[Finding, ...]:
@@ -276,7 +276,7 @@ def _network(served: ServingPlan) -> Iterator[Finding]:
         if not given:
             message = f"containers with an interface in {network.vpc_id} need {key}, got none"
             yield error("endpoint-network", f"network.{key}", message, f"name them: network.{key}: [...]")
-    if not served.isolated:
+    if not served.is_isolated:
         message = (
             f"the containers reach the Hugging Face hub and S3 through {network.vpc_id} only, by its routes and the"
             " rules of these security groups"

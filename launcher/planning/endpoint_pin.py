@@ -73,9 +73,9 @@ def _order(plan: Plan, estimate: ServingEstimate, catalog: Catalog) -> tuple[boo
     The quote makes the same choice if every instance-hour costs the same.
     """
     served = ServingPlan(plan=plan, catalog=catalog)
-    refused = served.managed and any(finding.level is Level.ERROR for finding in layout_findings(served))
+    refused = served.is_managed and any(finding.level is Level.ERROR for finding in layout_findings(served))
     copies = estimate.layout.copies
-    hosting = hosting_of(served.serve, endpoint=served.managed, neuron=served.neuron, copies=copies)
+    hosting = hosting_of(served.serve, endpoint=served.is_managed, neuron=served.neuron, copies=copies)
     load = fleet(served.serve, estimate.requests_per_s, hosting)
     return refused, load.hours + load.deployment_hours
 

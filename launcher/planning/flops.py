@@ -60,12 +60,12 @@ def _reference_per_token(shape: TrainingShape) -> float:
     """The extra FLOPs of a frozen reference model: one forward pass, 2N + 4 L h s; 0 without one."""
     if not shape.reference_model:
         return 0.0
-    return REFERENCE * shape.active_params_b * 1e9 + ATTENTION_FORWARD * shape.attended
+    return REFERENCE * shape.active_params_b * 1e9 + ATTENTION_FORWARD * shape.attended_positions
 
 
 def attention_per_token(shape: TrainingShape) -> float:
     """The part of `per_token` that grows with the sequence: 12 L h s."""
-    return ATTENTION * shape.attended
+    return ATTENTION * shape.attended_positions
 
 
 def hardware_per_token(shape: TrainingShape) -> float:
@@ -73,5 +73,5 @@ def hardware_per_token(shape: TrainingShape) -> float:
     model = per_token(shape)
     if shape.recompute is not Recompute.FULL:
         return model
-    again = ATTENTION_FORWARD * shape.attended
+    again = ATTENTION_FORWARD * shape.attended_positions
     return model + RECOMPUTED * shape.active_params_b * 1e9 + again

@@ -41,7 +41,7 @@ def egress(request: PlanRequest, place: Place, instances: Mapping[str, InstanceT
     if network.vpc_id is not None or target.cluster is not None or target.ssh_host is not None:
         return None
     if target_of(place.target).in_service_network:
-        return Egress.ENDPOINTS if network.closed and _can_be_closed(request, place) else None
+        return Egress.ENDPOINTS if network.is_closed and _can_be_closed(request, place) else None
     if network.nat in _CHOSEN:
         return _CHOSEN[network.nat]
     reason = obstacle(request, place, instances)
@@ -125,7 +125,7 @@ def interface_endpoints(request: PlanRequest, target: Target, chosen: Egress | N
     if chosen is not Egress.ENDPOINTS:
         return network.endpoints
     needed = [*(target.needed_endpoints or ())]
-    if request.run.image is not None and not target.managed:  # SageMaker pulls the image outside the VPC
+    if request.run.image is not None and not target.is_managed:  # SageMaker pulls the image outside the VPC
         needed += ("ecr.api", "ecr.dkr")
     needed += sorted({arn.split(":")[2] for arn in request.run.secrets.values()})
     return (*network.endpoints, *(service for service in dict.fromkeys(needed) if service not in network.endpoints))
@@ -152,7 +152,7 @@ def egress_remarks(request: PlanRequest, place: Place, instances: Mapping[str, I
     """What nodes with endpoints alone cannot reach, whatever the plan does."""
     if request.network.nat is NatMode.NONE and egress(request, place, instances) is Egress.ENDPOINTS:
         closed = "network.nat none and network.private"
-        reason = closed if request.network.closed else obstacle(request, place, instances)
+        reason = closed if request.network.is_closed else obstacle(request, place, instances)
         services = ("S3", *interface_endpoints(request, target_of(place.target), Egress.ENDPOINTS))
         message = f"nodes reach {', '.join(services)} alone, no package index and no model hub: {reason}"
         hint = f"keep weights and data in S3 (run.data), or {_open_hint(place)}"

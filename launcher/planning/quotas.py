@@ -153,13 +153,13 @@ def quota_needs(
     if plan.request.target.cluster is not None:
         return ()
     target = target_of(plan.place.target)
-    if plan.request.workload.serve is not None and target.managed:
+    if plan.request.workload.serve is not None and target.is_managed:
         return tuple(_endpoint(plan, quotas))
     if target.in_service_network:
         closed = egress(plan.request, plan.place, instances) is not None
         network = network_needs(plan, instances, quotas) if closed else ()
         return (*_jobs(plan, instances, quotas), *network)
-    machines = _sagemaker if target.managed else _ec2
+    machines = _sagemaker if target.is_managed else _ec2
     cluster_needs = [
         _quota_need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
     ]
@@ -310,7 +310,7 @@ def node_needs(
     yield _quota_need(interfaces, interfaces.name, place.nodes * max(1, cards), nodes)
     for key in target.node_quotas:
         yield _quota_need(quotas[key], quotas[key].name, place.nodes, nodes)
-    if not target.managed:
+    if not target.is_managed:
         gib = place.nodes * COMPUTE_ROOT_GIB + plan.request.storage.login_nodes * LOGIN_ROOT_GIB
         gib += HEAD_ROOT_GIB if target.head is not None else 0
         gib += NAT_ROOT_GIB if egress(plan.request, place, instances) is Egress.NAT_INSTANCE else 0

@@ -122,7 +122,7 @@ class TrainingShape:
         return self.params_b * 1e9 * (ADAPTER_FRACTION if self.trains_adapters else 1.0)
 
     @property
-    def attended(self) -> float:
+    def attended_positions(self) -> float:
         """Positions times hidden width over all layers, for one token.
 
         Attention is counted over the whole square of the sequence (`launcher.planning.flops`), so a window counts

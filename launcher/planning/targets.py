@@ -27,7 +27,7 @@ def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bo
         return facts.training_plans
     if option in (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK):
         return option.value in facts.usage_classes
-    return target.managed or "on-demand" in facts.usage_classes
+    return target.is_managed or "on-demand" in facts.usage_classes
 
 
 def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:

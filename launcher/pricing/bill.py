@@ -290,7 +290,7 @@ class Bill:
         target, chosen = target_of(place.target), self._egress(place, work)
         cluster = self._lines_of_cluster(prices, target, chosen) if self.own_cluster else _ClusterLines()
         rows = [*cluster.storage]
-        if not target.managed:
+        if not target.is_managed:
             rows.append(_root_volumes(prices, place, request, own_cluster=self.own_cluster))
         elif target.per_job and not facts.nvme_gb:
             rows.append(_job_volumes(prices, place, training_volume_gib(request, place.nodes, facts)))
@@ -434,7 +434,7 @@ def bill_assumptions(
             )
         cluster, source = existing
         lines.append(Assumption(name=resources, value="paid by", unit=cluster, source=source))
-    if target_of(target).managed:
+    if target_of(target).is_managed:
         lines += volume_assumption(target, facts)
     if request.checkpoint.own_uri is not None:
         source = "checkpoint.mode own: what it keeps there, and for how long, is not priced"
@@ -460,7 +460,7 @@ def _assumption(name: str, value: str, unit: str) -> Assumption:
 
 def _instance_line(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
     """On-demand instances that run as long as the cluster."""
-    price = prices.instance(instance_type, managed=target.managed)
+    price = prices.instance(instance_type, managed=target.is_managed)
     return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).while_up(count)
 
 

@@ -138,8 +138,8 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     Compute Savings Plans cover EC2 in any region, EC2 Instance Savings Plans one family in one region, reservations one
     type in one region, and SageMaker Savings Plans the instances that SageMaker bills.
     """
-    ec2_loads = [load for load in loads if not target_of(load.target).managed]
-    managed = [load for load in loads if target_of(load.target).managed]
+    ec2_loads = [load for load in loads if not target_of(load.target).is_managed]
+    managed = [load for load in loads if target_of(load.target).is_managed]
     savings_plan = PurchaseOption.SAVINGS_PLAN
     if ec2_loads:
         yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(ec2_loads))

@@ -94,7 +94,9 @@ def tail_line(place: Place, request: PlanRequest, hours: float, learned: Learned
     minutes = idle_minutes(request)
     source = "guardrails.idle_minutes: auto" if request.guardrails.idle_minutes is None else "guardrails.idle_minutes"
     if target_of(place.target).per_job:
-        stays, none = ("the warm pool", "no warm pool") if target_of(place.target).managed else ("the tail", "no tail")
+        stays, none = (
+            ("the warm pool", "no warm pool") if target_of(place.target).is_managed else ("the tail", "no tail")
+        )
         source += f": {stays}, billed in full" if hours else f": {none}, the instances end with the job"
     elif _time_alone(place.target, request):
         source = f"{target_of(place.target).title} does not detect idle nodes; assumption: a user checks once a day"

@@ -66,7 +66,7 @@ def _failures(work: Work, bare_h: float, share: float, interval_s: float | None)
     again_h = bare_h / max(1.0, parts)
     one = restart_h + again_h / 2
     whole = Losses(events, 1.0, 0.0, restart_h, parts, repeated=interval_s is None)
-    scale = mean / whole.expected / one if one > 0.0 else 0.0
+    scale = mean / whole.expected_events / one if one > 0.0 else 0.0
     return whole._replace(one=one * scale, variance_of_one=(again_h * scale) ** 2 / 12, least=restart_h * scale)
 
 

@@ -115,7 +115,7 @@ class Losses(NamedTuple):
         return min(self.events / max(1.0, self.parts), MAX_EXPONENT) if self.repeated else 0.0
 
     @property
-    def expected(self) -> float:
+    def expected_events(self) -> float:
         """Events expected, those in repeated work included."""
         load = self.load
         return self.events * math.expm1(load) / load if load else self.events
@@ -123,12 +123,12 @@ class Losses(NamedTuple):
     @property
     def mean(self) -> float:
         """The hours lost."""
-        return self.expected * self.one
+        return self.expected_events * self.one
 
     @property
     def variance(self) -> float:
         """The variance of the hours lost."""
-        return self.expected * (self.variance_of_one + self.one**2 * math.exp(self.load))
+        return self.expected_events * (self.variance_of_one + self.one**2 * math.exp(self.load))
 
     def moments(self, rate: Spread) -> tuple[float, float]:
         """Mean and variance of the hours lost at a rate of events that is known up to a factor."""

@@ -21,7 +21,7 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
     place, choice = candidate.place, candidate.work.egress_choice
     able = () if choice is None or candidate.context.request.network.nat is not None else choice.able(place.target)
     chosen = candidate.work.egress(place)
-    if chosen is None or not candidate.priced:
+    if chosen is None or not candidate.has_price:
         return
     if len(able) < 2:  # noqa: PLR2004
         if own := _own_nat(candidate, chosen):

@@ -101,9 +101,9 @@ def price_key(place: Place, payment: Payment) -> Key | Unpriced:
             return _plan_key(place, payment)
         case PurchaseOption.TRAINING_PLAN:
             return Key(option.value, place.instance_type, region)
-        case _ if target.managed and rests_on(place) is PurchaseOption.ON_DEMAND:
+        case _ if target.is_managed and rests_on(place) is PurchaseOption.ON_DEMAND:
             return own_key(place)
-        case _ if (target.managed and not is_derived(place)) or option is PurchaseOption.BEDROCK:
+        case _ if (target.is_managed and not is_derived(place)) or option is PurchaseOption.BEDROCK:
             return Unpriced(reason=_NOT_MANAGED.get(option, f"no {option.value} price of {name} is known"))
         case PurchaseOption.RESERVED:
             return Key(option.value, name, region, "", "standard", place.term_years or 1, payment.value)
@@ -115,9 +115,9 @@ def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
     """The key of a Savings Plan's rate: a SageMaker plan covers SageMaker's instances, the others cover EC2's."""
     target = target_of(place.target)
     kind = place.plan_kind or SavingsPlanKind.COMPUTE
-    if target.managed is not (kind is SavingsPlanKind.SAGEMAKER):
+    if target.is_managed is not (kind is SavingsPlanKind.SAGEMAKER):
         reason = (
-            _NOT_MANAGED[place.option] if target.managed else "a SageMaker Savings Plan does not cover EC2 instances"
+            _NOT_MANAGED[place.option] if target.is_managed else "a SageMaker Savings Plan does not cover EC2 instances"
         )
         return Unpriced(reason=reason)
     name = billed_name(place)

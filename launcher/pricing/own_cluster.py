@@ -34,7 +34,7 @@ def own_cluster(candidate: TrainingCandidate) -> OwnCluster | None:
     place = candidate.place
     if place.option is not PurchaseOption.ON_DEMAND or candidate.usd is None:
         return None
-    kind = next(target for target in training_targets() if not target_of(target).managed)
+    kind = next(target for target in training_targets() if not target_of(target).is_managed)
     # Nodes that exist already for other jobs are no part of the comparison: the plan's own cluster, with its tail.
     other = training_candidate(replace(place, target=kind), candidate.work, candidate.context)
     if other.usd is None or other.charge is None:

@@ -52,10 +52,10 @@ class Pair:
     outcomes: BothOutcomes = ((), ())
 
     @property
-    def refused(self) -> tuple[str, ...]:
+    def refused_sides(self) -> tuple[str, ...]:
         """The sides that the gate refuses."""
         sides = zip(SIDES, (self.gpu, self.trainium), strict=True)
-        return tuple(title for title, quote in sides if quote is not None and not quote.gate.allowed)
+        return tuple(title for title, quote in sides if quote is not None and not quote.gate.allows_launch)
 
     @property
     def totals(self) -> tuple[UsdRange, UsdRange] | None:
@@ -107,9 +107,9 @@ def stale(pair: Pair, context: PricingContext) -> str:
             if days.too_old and not days.to_come:
                 ages.append(days.days)
     if not ages:
-        if not pair.refused:
+        if not pair.refused_sides:
             return " A quota may stop these jobs early."
-        rows = "these rows" if len(pair.refused) > 1 else f"the {pair.refused[0]} row"
+        rows = "these rows" if len(pair.refused_sides) > 1 else f"the {pair.refused_sides[0]} row"
         return f" A launch of {rows} would be refused."
     return f" Its prices ({pair.name}) are {max(ages)} days old."
 

@@ -70,7 +70,7 @@ def _node_policies(request: PlanRequest, kind: TargetKind) -> tuple[Policy, ...]
     ttl, idle, warm = request.guardrails.ttl_h, idle_minutes(request), warm_minutes(request)
     settings = {"TTL": None if ttl is None else f"{ttl:g} h"}
     if target_of(kind).per_job:
-        settings["warm pool" if target_of(kind).managed else "idle tail"] = (
+        settings["warm pool" if target_of(kind).is_managed else "idle tail"] = (
             f"{warm:g} min, billed in full" if warm else None
         )
     else:

@@ -81,7 +81,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self.context.request
 
     @property
-    def wasted(self) -> tuple[Finding, ...]:
+    def shortfalls(self) -> tuple[Finding, ...]:
         """What the first candidate lacks: memory for the job as planned, time to the deadline, work for all chips.
 
         Of a training job also time until its quota stops it.
@@ -131,7 +131,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def quote_at_any_age(self, rank: int) -> Quote:
         """The quote with a gate that ignores the age of the price; callers refresh the price before they rely on it."""
         quoted, rules = self._cached_quote(rank), replace(self.context.rules, any_age=True)
-        if quoted.gate.allowed or quoted.commitment_usd is not None:
+        if quoted.gate.allows_launch or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
             return self._shown(rank, quoted)
         gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
@@ -148,7 +148,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def _hint_at_allowed(self, gate: Gate) -> Gate:
         """The decision; a refusal names the best candidate that the gate allows."""
-        if gate.allowed or not self.can_pick or self.cheapest_allowed is None:
+        if gate.allows_launch or not self.can_pick or self.cheapest_allowed is None:
             return gate
         hint = f"{gate.hint}; {self._allowed_hint}" if gate.hint else self._allowed_hint
         return Gate(verdict=gate.verdict, exit_code=gate.exit_code, reason=gate.reason, hint=hint)

@@ -248,7 +248,7 @@ def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None
 def _rates(candidate: TrainingCandidate) -> RunRates | None:
     """The growth of the lines with the job, to compute the run's actual cost; None without a price."""
     cost, size = candidate.charge, candidate.size
-    if cost is None or not candidate.priced:
+    if cost is None or not candidate.has_price:
         return None
     whole = candidate.place.option in PREPAID
     return RunRates(
@@ -334,7 +334,7 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
         findings.extend(against_cluster(candidate))
     if target.in_service_network:
         findings.extend(run_time_findings(plan, hours, context.quotas))
-    elif target.managed and isinstance(price, Price):
+    elif target.is_managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         findings += [] if more is None else [more]
     start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.place, candidate.work)

@@ -118,7 +118,7 @@ class Interruptible:
             return Losses(events, pause, 0.0, pause)
         whole = Losses(events, 1.0, 0.0, self.restart, self.segments, repeated=True)
         mean, variance = lost_hours(self._parts, self.restart)
-        one = mean / whole.expected
+        one = mean / whole.expected_events
         return whole._replace(
-            one=one, variance_of_one=max(0.0, variance / whole.expected - one**2 * math.exp(whole.load))
+            one=one, variance_of_one=max(0.0, variance / whole.expected_events - one**2 * math.exp(whole.load))
         )

@@ -65,7 +65,7 @@ class TrainingCandidate:
         return self.charge.hours if self.charge else self.work.hours.mid
 
     @property
-    def priced(self) -> bool:
+    def has_price(self) -> bool:
         """Whether the compute has a price."""
         return isinstance(self.offer.price, Price)
 

@@ -40,7 +40,9 @@ def uncounted_assumptions(
         ),
         _support(place, request, catalog, usd),
     ]
-    by_second = place.option in (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT) and not target_of(place.target).managed
+    by_second = (
+        place.option in (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT) and not target_of(place.target).is_managed
+    )
     if by_second and place.instance_type:
         source = "EC2's price page, from memory: an instance that fails immediately costs a minute"
         lines.append(Assumption(name="least billed", value=str(MIN_BILLED_S), unit="s an instance", source=source))

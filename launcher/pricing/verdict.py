@@ -76,7 +76,7 @@ class Terms:
     flips: tuple[str, ...] = ()
 
     @property
-    def ended(self) -> AnnouncedEnd | None:
+    def past_end(self) -> AnnouncedEnd | None:
         """The end that has passed, unless the user decides otherwise."""
         passed = self.end is not None and self.today is not None and self.end.ends <= self.today
         return self.end if passed and not self.despite_verdict else None
@@ -108,8 +108,8 @@ def recommend(
     hard, soft = [rule for rule in rules if rule.hard], [rule for rule in rules if not rule.hard]
     against = [rule for rule in soft if rule is not reasoning.MAINSTREAM]
     cost = _money(port)
-    if hard or terms.ended is not None:
-        ended = () if terms.ended is None else (f"{terms.ended.what} ended on {terms.ended.ends}",)
+    if hard or terms.past_end is not None:
+        ended = () if terms.past_end is None else (f"{terms.past_end.what} ended on {terms.past_end.ends}",)
         why = (*(rule.reason for rule in hard), *ended)
         return Verdict(
             choice=Choice.GPU,
@@ -147,7 +147,7 @@ def recommend(
 def _needed_changes(port: Port, hard: Sequence[Rule], terms: Terms) -> str:
     """All that must change for Trainium, where rules or the end of its software decide against it."""
     cheaper = [next(_price_flips(port))] if port.chance < CLOSE[0] else []
-    despite = [] if terms.ended is None else ["accepting software without support (compare --despite-verdict)"]
+    despite = [] if terms.past_end is None else ["accepting software without support (compare --despite-verdict)"]
     return ", and ".join([*cheaper, *(rule.flip for rule in hard), *despite])
 
 

@@ -199,6 +199,7 @@ def candidate_values(quoted: Quote, rank: int, types: Mapping[str, InstanceType]
         "plan_kind": place.plan_kind,
         "term_years": place.term_years,
         "payment": quoted.plan.request.purchase.payment if place.term_years is not None else None,
+        "unpriced": quoted.no_price_reason,
         "unverified": None
         if unverified is None
         else fill_record(UnverifiedPrice, unverified, usd_per_hour=unverified.usd),

@@ -82,7 +82,7 @@ class Submission:
         return target_of(self.target).scheduler
 
     @property
-    def submitted(self) -> Submitted:
+    def submitted_job(self) -> Submitted:
         """The job.
 
         Raises:

@@ -94,7 +94,7 @@ def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
     tags = [Tag(key="node.kubernetes.io/instance-type", value=billed_name(plan.place))]
     if plan.place.az_id is not None:
         tags.append(Tag(key="topology.k8s.aws/zone-id", value=plan.place.az_id))
-    if target_of(plan.place.target).managed and facts.accelerator is not None:
+    if target_of(plan.place.target).is_managed and facts.accelerator is not None:
         tags.append(HEALTHY)
     return tuple(tags)
 

@@ -39,7 +39,7 @@ def needs(request: PlanRequest, role: NamedRole) -> tuple[str, ...]:
     use, image = role.use, request.run.image or ""
     sessions = ("sessions",) if use.entered and request.security.session_log else ()
     images = ("images",) if use.pulls and ECR.match(image) else ()
-    in_vpc = request.network.vpc_id is not None or request.network.closed
+    in_vpc = request.network.vpc_id is not None or request.network.is_closed
     interfaces = ("interfaces",) if use.joins_vpc and in_vpc else ()
     return (*use.needs, *sessions, *images, *interfaces)
 

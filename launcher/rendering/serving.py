@@ -131,7 +131,7 @@ def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:
     if errors:
         raise ImpossibleError(f"{served.plan.name} cannot be rendered", findings=errors)
     files = []
-    if served.managed:
+    if served.is_managed:
         # The endpoint that the stack makes, to read.
         text = json.dumps(asdict(served.endpoint), indent=2) + "\n"
         files.append(RenderedFile(path=ENDPOINT_FILE, text=text))

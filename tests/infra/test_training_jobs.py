@@ -38,7 +38,7 @@ def test_execution_policies_allow_deployment_in_vpc(in_vpc):
 
 
 def test_training_jobs_stacks_have_no_instances_and_a_network_only_for_closed_plans(example):
-    if example.plan.request.network.closed:
+    if example.plan.request.network.is_closed:
         assert example.resources("network", "AWS::EC2::VPC")
         assert not types(example) & {"AWS::EC2::Instance", "AWS::EC2::LaunchTemplate", "AWS::EC2::NatGateway"}
         return

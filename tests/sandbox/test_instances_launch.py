@@ -161,12 +161,12 @@ def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refuse
     assert not [line for line in messages if "slipway down" in line and "remove" in line], messages
     (instance,) = group_of(sandbox, "left").running
     assert isinstance(source, InstanceJobs)
-    assert_entered(replace(source, sessions=sandbox.sessions).nodes(submission.submitted), instance, capfd)
-    until(lambda: source.read(submission.submitted, {"events.jsonl": 0})["events.jsonl"])
+    assert_entered(replace(source, sessions=sandbox.sessions).nodes(submission.submitted_job), instance, capfd)
+    until(lambda: source.read(submission.submitted_job, {"events.jsonl": 0})["events.jsonl"])
     sandbox.fail_node("slipway-left", instance)
-    facts = until(lambda: (facts := source.facts(submission.submitted)).state.final and facts)
+    facts = until(lambda: (facts := source.facts(submission.submitted_job)).state.final and facts)
     assert (facts.state, facts.restarts) == ("completed", 1)
-    log = source.read(submission.submitted, {"log.txt": 0})["log.txt"].data.decode()
+    log = source.read(submission.submitted_job, {"log.txt": 0})["log.txt"].data.decode()
     assert f"ends with {undisturbed(0, STEPS)}" in log
     until(lambda: not group_of(sandbox, "left").desired and not group_of(sandbox, "left").states)
 

@@ -207,7 +207,7 @@ class Account:
             "Quotas": [{**quota, **usage.get(quota["QuotaName"], {})} for quota in quotas(sent["ServiceCode"])]
         }
         found = diagnose(subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now))
-        assert not found.failed, found.failed
+        assert not found.failures, found.failures
         self.told += [f"{check.name}: {check.got}" for check in found.checks]
         return amounts
 

@@ -126,7 +126,7 @@ class _PlanConstruct(PricedConstruct):
         self.quote: dict[str, Any] = quote_document(self._priced, 1, catalog.instance_types)
         verdict = self._priced.gate
         self.high_usd = None if self._priced.usd is None else self._priced.usd.high
-        self.refusal = "" if verdict.allowed else verdict.reason
+        self.refusal = "" if verdict.allows_launch else verdict.reason
         self.remedy = verdict.hint
         self.gated = gate
         if gate:

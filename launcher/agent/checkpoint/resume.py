@@ -212,12 +212,12 @@ class Start:
         return None if self.newest is None else retained_form(self.newest)
 
     @property
-    def marked(self) -> bool:
+    def marks_finished(self) -> bool:
         """Whether the trainer is known to mark finished checkpoints."""
         return any(file.path == DONE_NAME for file in self.newest.files) if self.newest is not None else False
 
     @property
-    def finished(self) -> FinishedFolder | None:
+    def checkpoint(self) -> FinishedFolder | None:
         """The checkpoint on the node, if one exists."""
         return self.restored.finished if self.restored is not None else None
 

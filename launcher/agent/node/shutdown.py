@@ -37,7 +37,7 @@ class Shutdown:
         self._killed = False
 
     @property
-    def enforced(self) -> bool:
+    def is_forced(self) -> bool:
         """Whether the command, or processes that it left behind, received more than the request to save."""
         return self._kill_at is not None
 
@@ -62,7 +62,7 @@ class Shutdown:
 
     def go_on(self, now: float) -> None:
         """Perform the actions that are due."""
-        if self._next_poll is not None and now >= self._next_poll and not self.enforced:
+        if self._next_poll is not None and now >= self._next_poll and not self.is_forced:
             self._next_poll = now + _POLL_S
             self._ask()
         if self._term_at is None and self._command.returncode is not None:

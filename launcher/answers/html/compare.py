@@ -51,7 +51,7 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
     parts.append(paragraphs([verdict.text], "lead"))
     if isinstance(comparison, Comparison):
         parts.append(paragraphs(sides(comparison)))
-        parts.append(paragraphs([finding_line(finding) for finding in comparison.wasted]))
+        parts.append(paragraphs([finding_line(finding) for finding in comparison.shortfalls]))
     parts.append(bullets("Reasons", verdict.reasons))
     parts.append(bullets("What would change this recommendation", verdict.flips))
     if isinstance(comparison, Comparison) and comparison.port is not None:

@@ -82,14 +82,14 @@ def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
     place, usd = quoted.plan.place, quoted.usd
     what = f"{words.place_instances(place)}, {words.option(place)}, {place.az_id or place.region}"
     blocked = priced.blocking[0].message if priced.blocking else ""
-    refused = blocked or ("" if quoted.gate.allowed else quoted.gate.reason)
+    refused = blocked or ("" if quoted.gate.allows_launch else quoted.gate.reason)
     done = priced.now + timedelta(hours=quoted.hours.mid)
     slow = priced.now + timedelta(hours=quoted.hours.high)
     stop = priced.request.budget.stop_at_usd
     total = words.total(quoted, "unpriced")
     return [
         ("Decision", "launch" if not refused else "not yet", f"{what}{f': {refused}' if refused else ''}"),
-        ("Total", total, quoted.unpriced or "" if usd is None else ends(usd)),
+        ("Total", total, quoted.no_price_reason or "" if usd is None else ends(usd)),
         ("Done by", f"{done:%Y-%m-%d %H:%M}", f"UTC, if it starts now; 1 run in 10 after {slow:%Y-%m-%d %H:%M}"),
         (
             "Limit",
@@ -104,11 +104,15 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
     place, usd, outlook = quoted.plan.place, quoted.usd, quoted.serving
     hosted = place.option is PurchaseOption.BEDROCK
     what = f"{words.place_instances(place)}{'' if hosted else f', {words.option(place)}'}, {place.region}"
-    refused = "" if quoted.gate.allowed else quoted.gate.reason
+    refused = "" if quoted.gate.allows_launch else quoted.gate.reason
     can = "use Bedrock" if hosted else "deploy"
     total = words.total(quoted, "unpriced")
     span = (
-        (quoted.unpriced or "") if usd is None else "" if usd.low == usd.high else f"{words.usd_bounds(usd)} estimated"
+        (quoted.no_price_reason or "")
+        if usd is None
+        else ""
+        if usd.low == usd.high
+        else f"{words.usd_bounds(usd)} estimated"
     )
     million, used = serving_table.per_million(outlook), serving_table.utilisation_text(outlook)
     answers = outlook is not None and outlook.usd_per_million_output_tokens is not None
@@ -180,7 +184,7 @@ def ranges(
         texts.append(text)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'
-        kind, drawn = ("dot", "bar") if quoted.gate.allowed else ("refused", "bar off")
+        kind, drawn = ("dot", "bar") if quoted.gate.allows_launch else ("refused", "bar off")
         parts += [text_at(START, y - 12, name, "tick name")]
         parts += [line(low, y, high, y, drawn), dot(mid, y, kind, data=data, label=text)]
         y += ROW
@@ -244,7 +248,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     for x, y, rank, quoted in sorted(points, key=lambda point: point[2] in best):
         label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
-        kind = "front" if rank in best else "dot" if quoted.gate.allowed else "refused"
+        kind = "front" if rank in best else "dot" if quoted.gate.allows_launch else "refused"
         parts.append(dot(wide.at(x), tall.at(y), kind, data=data, label=label))
     texts = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
     scope = "every size and place" if whole else "the best of each type and purchase option"
@@ -290,7 +294,7 @@ def totals(usd: Callable[[Row], UsdRange | None]) -> list[Column[Row]]:
 def note(quoted: Quote) -> str:
     """The important facts about a candidate: why it has no price, or why its launch would be refused."""
     if quoted.usd is None:
-        return quoted.unpriced or ""
-    refused = "" if quoted.gate.allowed else f"refused: {quoted.gate.reason}"
+        return quoted.no_price_reason or ""
+    refused = "" if quoted.gate.allows_launch else f"refused: {quoted.gate.reason}"
     incomplete = incomplete_note(quoted) if quoted.incomplete else ""
     return "; ".join(text for text in (quoted.note, incomplete, refused) if text)

@@ -111,5 +111,5 @@ def _note(point: Point) -> str:
     if best is None:
         return point.reason
     if best.usd is None:
-        return best.unpriced or "unpriced"
-    return "" if best.gate.allowed else f"refused: {best.gate.reason}"
+        return best.no_price_reason or "unpriced"
+    return "" if best.gate.allows_launch else f"refused: {best.gate.reason}"

@@ -146,7 +146,7 @@ def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) 
     if (
         serve.schedule
         and request.target.kind is not None
-        and not any(target_of(target_kind).managed for target_kind in request.target.kind)
+        and not any(target_of(target_kind).is_managed for target_kind in request.target.kind)
     ):
         message = "not used: pods of a cluster have no schedule, and run at all hours"
         yield warning("schedule-unused", f"{PATH}.schedule", message, "remove it, or target.kind sagemaker-endpoint")

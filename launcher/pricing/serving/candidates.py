@@ -93,7 +93,7 @@ def _layouts(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:
     """The layouts of a type under the plan's traffic, the fastest first."""
     facts = counter.context.catalog.instance_types[group.instance_type]
     neuron = counter.context.catalog.accelerators[facts.accelerator or ""].family == "neuron"
-    endpoint = target_of(group.target).managed
+    endpoint = target_of(group.target).is_managed
     for estimate in counter.choices.estimates[group.instance_type]:
         hosting = hosting_of(counter.choices.serve, endpoint=endpoint, neuron=neuron, copies=estimate.layout.copies)
         yield _Filled(estimate, hosting, fleet(counter.choices.serve, estimate.requests_per_s, hosting))

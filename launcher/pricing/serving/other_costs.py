@@ -56,7 +56,7 @@ def other_costs(
 ) -> tuple[CostComponent, ...]:
     """The non-compute lines that grow with the load, for a month; `weights_gb` is the stored model."""
     line = _priced_in(place.region, context.catalog)
-    endpoint = target_of(place.target).managed
+    endpoint = target_of(place.target).is_managed
     lines = list(
         _endpoint(
             line, serve, load, endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0

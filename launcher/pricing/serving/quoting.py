@@ -354,7 +354,7 @@ def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
     yield from job_software(candidate.place, candidate.context)
     served = ServingDeployment(plan=candidate.plan, catalog=candidate.context.catalog, images=candidate.images)
     yield f"image/{(served.image or '').rpartition('/')[2]}"
-    if served.managed and served.engine_image is not None:
+    if served.is_managed and served.engine_image is not None:
         yield f"ami/{served.engine_image.ami}"
 
 

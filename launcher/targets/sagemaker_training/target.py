@@ -97,7 +97,7 @@ class SageMakerTraining(SageMakerTarget):
             )
             hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
             notes.append(info("managed-spot-rate", "purchase.option", message, hint))
-        if request.network.closed:
+        if request.network.is_closed:
             message = "the new network has one subnet: SageMaker starts the instances in its zone alone"
             notes.append(info("one-zone", "network.nat", message, "target.az_id chooses the zone"))
         minutes = warm_minutes(request)
@@ -157,7 +157,7 @@ def _unused_keys(request: PlanRequest) -> Iterator[Finding]:
 def _network(request: PlanRequest) -> Iterator[Finding]:
     """The refusal of network endpoints without a VPC: the job then runs in SageMaker's own network."""
     network = request.network
-    if network.vpc_id is None and network.endpoints and not network.closed:
+    if network.vpc_id is None and network.endpoints and not network.is_closed:
         message = f"Slipway creates no network, got endpoints {', '.join(network.endpoints)}"
         yield error(
             "training-job-network", "network.endpoints", message, "remove this key: SageMaker provides the network"

@@ -106,7 +106,7 @@ def check_effect(facts: NodeFacts) -> NodeEffect:
             " documents no effect",
             hint=f"slipway nodes NAME drain {node.name}, and check it once the job has ended",
         )
-    return NodeEffect(job=facts.loses, node=CHECKED, cost=f"{facts.billed}, also while it is checked")
+    return NodeEffect(job=facts.loses, node=CHECKED, cost=f"{facts.usd_text}, also while it is checked")
 
 
 def change(action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:

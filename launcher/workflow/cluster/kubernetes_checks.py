@@ -136,7 +136,7 @@ def _node_text(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
 
 def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
     nodes = inspection.cluster.nodes
-    if not nodes or (inspection.existing.by_slipway and not target_of(plan.place.target).managed):
+    if not nodes or (inspection.existing.by_slipway and not target_of(plan.place.target).is_managed):
         # A missing object cannot be inspected; on Slipway's own cluster the plugins are created with the job.
         return
     devices = {}

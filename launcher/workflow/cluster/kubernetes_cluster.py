@@ -148,7 +148,7 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     named = plan.cluster_name
     if not sure:
         return named
-    below = hyperpod.eks_cluster(session, named) if target_of(plan.place.target).managed else None
+    below = hyperpod.eks_cluster(session, named) if target_of(plan.place.target).is_managed else None
     cluster = eks.describe(session, below or named)
     if cluster is None:
         cluster_names = eks.names(session)
@@ -185,7 +185,7 @@ def inspect(plan: Plan, existing: ExistingCluster, connection: Connection, sessi
     operator = choose_operator(plan, cluster.operators)
     missing = read.missing_rights(connection, namespace, operator, account)
     granted = True if cluster.role is not None else has_pod_role(existing, session, namespace, account)
-    group = _group(existing, session) if existing.by_slipway and not target_of(plan.place.target).managed else None
+    group = _group(existing, session) if existing.by_slipway and not target_of(plan.place.target).is_managed else None
     return Inspection(
         existing=existing, cluster=cluster, operator=operator, missing_rights=missing, granted=granted, group=group
     )

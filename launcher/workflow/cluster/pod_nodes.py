@@ -46,15 +46,17 @@ def effect(action: NodeAction, facts: NodeFacts, *, rebooted: str, replaced: str
     match action:
         case NodeAction.DRAIN:
             node = "it accepts no pods until slipway nodes NAME resume NODE"
-            return NodeEffect(job=saves, node=node, cost=f"{facts.billed}, also while no job runs on it", ends_job=True)
+            return NodeEffect(
+                job=saves, node=node, cost=f"{facts.usd_text}, also while no job runs on it", ends_job=True
+            )
         case NodeAction.REBOOT:
             node = f"once its pods have ended, {rebooted}; slipway nodes NAME resume NODE lets it accept pods again"
-            return NodeEffect(job=saves, node=node, cost=f"{facts.billed}, also while it reboots", ends_job=True)
+            return NodeEffect(job=saves, node=node, cost=f"{facts.usd_text}, also while it reboots", ends_job=True)
         case NodeAction.REPLACE:
-            cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
+            cost = f"the new instance is billed at {facts.usd_text} from its start, also while it boots"
             return NodeEffect(job=saves, node=f"once its pods have ended, {replaced}", cost=cost, ends_job=True)
         case NodeAction.RESUME:
-            return NodeEffect(job=facts.keeps, node="it accepts pods again", cost=f"{facts.billed}, as before")
+            return NodeEffect(job=facts.keeps, node="it accepts pods again", cost=f"{facts.usd_text}, as before")
         case NodeAction.CHECK:
             raise without_health_checks()
 

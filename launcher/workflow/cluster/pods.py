@@ -210,7 +210,7 @@ def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
     files = bundle.files
     if plan.request.target.cluster is not None:
         # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
-        lacking = request.cluster.by_slipway and not target_of(plan.place.target).managed
+        lacking = request.cluster.by_slipway and not target_of(plan.place.target).is_managed
         files = tuple(plugin_files(request.instances[plan.place.instance_type], request.instances)) if lacking else ()
     for file in files:
         if file.path in (PLUGINS_FILE, NEURON_FILE):

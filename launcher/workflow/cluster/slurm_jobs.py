@@ -111,15 +111,15 @@ class SlurmCluster(DeployedCluster):
         match action:
             case NodeAction.DRAIN:
                 until = "as long as it is drained" if self.drained_stays else "until its instance ends"
-                return NodeEffect(job=facts.continues, node=self.after_drain, cost=f"{facts.billed} {until}")
+                return NodeEffect(job=facts.continues, node=self.after_drain, cost=f"{facts.usd_text} {until}")
             case NodeAction.REBOOT:
                 node = "it reboots once no job runs on it, keeps its instance, and accepts jobs again"
-                return NodeEffect(job=facts.continues, node=node, cost=f"{facts.billed}, also while it reboots")
+                return NodeEffect(job=facts.continues, node=node, cost=f"{facts.usd_text}, also while it reboots")
             case NodeAction.REPLACE:
-                cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
+                cost = f"the new instance is billed at {facts.usd_text} from its start, also while it boots"
                 return NodeEffect(job=facts.loses, node=self.after_replace, cost=cost, ends_job=True)
             case NodeAction.RESUME:
-                return NodeEffect(job=facts.keeps, node="it accepts jobs again", cost=f"{facts.billed}, as before")
+                return NodeEffect(job=facts.keeps, node="it accepts jobs again", cost=f"{facts.usd_text}, as before")
             case NodeAction.CHECK:
                 raise without_health_checks()
 

@@ -46,7 +46,7 @@ class Account:
         return None
 
     @property
-    def simulated(self) -> bool:
+    def is_simulated(self) -> bool:
         """Whether nothing is billed."""
         return False
 
@@ -102,7 +102,7 @@ class _Emulated(Account):
         return self.emulator
 
     @property
-    def simulated(self) -> bool:
+    def is_simulated(self) -> bool:
         return True
 
     @property

@@ -89,7 +89,7 @@ def _existing(sandbox: "Sandbox", plan: Plan) -> Mapping[str, Any] | None:
         return None
     return {
         "name": plan.cluster_name,
-        "managed": row.managed,
+        "managed": row.is_managed,
         "instance_type": billed_name(place),
         "count": place.nodes,
         "capacity_type": CAPACITY_TYPES.get(place.option, "ON_DEMAND"),

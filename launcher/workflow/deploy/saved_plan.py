@@ -34,7 +34,7 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
     """
     if quoted.usd is None:
         raise ImpossibleError(
-            f"candidate {rank} has no price, so a later price could not be compared with it: {quoted.unpriced}"
+            f"candidate {rank} has no price, so a later price could not be compared with it: {quoted.no_price_reason}"
         )
     plan = document(quoted.plan.request)
     workdir = Path(priced.path).resolve().parent / quoted.plan.request.run.workdir

@@ -178,7 +178,7 @@ def service_roles(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
-    needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and not target_of(plan.place.target).managed else []
+    needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and not target_of(plan.place.target).is_managed else []
     needed += [FSX] if plan.request.storage.lustre_gib else []
     for service in needed:
         name, requirement = "service role", f"{SERVICE_ROLES[service]} exists"
@@ -210,7 +210,7 @@ def programs(subject: Subject) -> Iterator[Check]:
     else:
         yield ok(name, requirement, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
     row = target_of(subject.plan.place.target) if subject.plan is not None else None
-    if row is None or not row.managed or not row.trains or row.per_job:
+    if row is None or not row.is_managed or not row.trains or row.per_job:
         return
     requirement = f"aws and {PLUGIN} are on PATH: HyperPod receives jobs over a session"
     missing = missing_program(subject.environment)

@@ -75,10 +75,10 @@ def refuse_unless_ready(
     """
     with stage(notify, "checking the account for this launch"):
         diagnosis = examine(subject, examinations)
-    if diagnosis.failed:
+    if diagnosis.failures:
         errors: list[Finding] = [
             error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix)
-            for check in diagnosis.failed
+            for check in diagnosis.failures
         ]
         raise ImpossibleError("the account is not ready for this plan", findings=errors, hint=again)
     passed = sum(check.result is Outcome.OK for check in diagnosis.checks)

@@ -368,7 +368,7 @@ def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) 
         return None, next(iter(_messages(problem)), problem.message)
     against = next((finding.message for finding in quoted.findings if finding.level == "error"), "")
     if quoted.usd is None:
-        return None, quoted.unpriced or "unpriced"
+        return None, quoted.no_price_reason or "unpriced"
     return (None, against) if against else (quoted.usd, "")
 
 

@@ -121,7 +121,7 @@ class Comparison(Opened[Priced]):
         return self._apart.trainium if self.decisive_pair is None else self.decisive_pair.trainium
 
     @property
-    def wasted(self) -> tuple[Finding, ...]:
+    def shortfalls(self) -> tuple[Finding, ...]:
         """What each side of the decision lacks for the job as planned: memory, time, work for all of its chips."""
         sides = [side for side in (self.gpu, self.trainium) if side is not None]
         return tuple(finding for side in sides for finding in side.findings if finding.code in LACKING)
@@ -129,7 +129,7 @@ class Comparison(Opened[Priced]):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the plan as written, and what the sides lack."""
-        return (*self.pinned.findings, *self.wasted)
+        return (*self.pinned.findings, *self.shortfalls)
 
     @cached_property
     def _apart(self) -> Pair:
@@ -171,7 +171,7 @@ class Comparison(Opened[Priced]):
             chip = self.priced.catalog.instance_types[self.trainium.plan.place.instance_type].chip
             stack = chip.training_stack if chip is not None else None
             run_h = self.trainium.hours.mid
-            measured = not self.unmeasured
+            measured = not self.unmeasured_types
             return recommend(self.request, train, self.port, stack, run_h, measured=measured, terms=self._terms(train))
         return self._one_side_verdict()
 
@@ -221,19 +221,19 @@ class Comparison(Opened[Priced]):
         )
 
     @cached_property
-    def unmeasured(self) -> tuple[str, ...]:
+    def unmeasured_types(self) -> tuple[str, ...]:
         """The types of the two sides without an own measurement that counts."""
         sides = [quote.plan.place for quote in (self.gpu, self.trainium) if quote is not None]
         return tuple(side.instance_type for side in sides if not self._is_measured(side))
 
     @cached_property
-    def simulated(self) -> tuple[str, ...]:
+    def simulated_types(self) -> tuple[str, ...]:
         """Those that were measured in the sandbox, which says nothing about the instances."""
         if not isinstance(self.priced, TrainingPriced):
             return ()
         measured = self.priced.resolution.estimator.facts.measured
         names = {measurement.instance_type for measurement in measured if measurement.simulated}
-        return tuple(name for name in self.unmeasured if name in names)
+        return tuple(name for name in self.unmeasured_types if name in names)
 
     def _is_measured(self, place: Place) -> bool:
         if not isinstance(self.priced, TrainingPriced):

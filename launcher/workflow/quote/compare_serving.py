@@ -39,7 +39,7 @@ class ServingComparison(Opened[ServingPriced]):
     """A comparison of instances with Bedrock, and its conclusions."""
 
     @cached_property
-    def hosted(self) -> ServingCandidate | None:
+    def hosted_candidate(self) -> ServingCandidate | None:
         """The cheapest priced Bedrock candidate."""
         candidates = (
             candidate
@@ -51,7 +51,7 @@ class ServingComparison(Opened[ServingPriced]):
     @cached_property
     def crossovers(self) -> tuple[Crossover, ...]:
         """Every priced candidate with instances, in the order of rank."""
-        rate = usd_per_request(self.hosted)
+        rate = usd_per_request(self.hosted_candidate)
         crossings = []
         for rank, candidate in enumerate(self.priced.candidates, start=1):
             if candidate.estimate is not None and candidate.usd is not None:
@@ -61,18 +61,24 @@ class ServingComparison(Opened[ServingPriced]):
     @cached_property
     def sides(self) -> Sides:
         """The cheapest of each kind; among the types that the plan pins, if it pins any."""
-        hosted = None if self.hosted is None else self.priced.quote(self.priced.candidates.index(self.hosted) + 1)
+        hosted = (
+            None
+            if self.hosted_candidate is None
+            else self.priced.quote(self.priced.candidates.index(self.hosted_candidate) + 1)
+        )
         own_sides = sides(
             self.pinned.serve,
             neuron=self._best(NEURON),
             gpu=self._best(NVIDIA),
             hosted=hosted,
             closed=self.priced.closed,
-            unpriced=self.hosted is None and any(candidate.bedrock for candidate in self.priced.candidates),
+            unpriced=self.hosted_candidate is None and any(candidate.bedrock for candidate in self.priced.candidates),
         )
         _, choice = cheaper_instances(own_sides)
         cheapest = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
-        return replace(own_sides, turn=turn(cheapest, usd_per_request(self.hosted), own_sides.maintenance_usd))
+        return replace(
+            own_sides, turn=turn(cheapest, usd_per_request(self.hosted_candidate), own_sides.maintenance_usd)
+        )
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -233,7 +233,7 @@ def _price_total(name: str, request: PlanRequest, catalog: Catalog, now: datetim
         reason = problem.findings[0].message if problem.findings else problem.message
         return _Total(request=request, quoted=None, reason=reason)
     if quoted.usd is None:
-        return _Total(request=request, quoted=None, reason=quoted.unpriced or "")
+        return _Total(request=request, quoted=None, reason=quoted.no_price_reason or "")
     return _Total(request=request, quoted=quoted)
 
 

@@ -60,7 +60,9 @@ def with_refused_types(path: Path, priced: Priced, options: PriceOptions) -> Pri
     except ImpossibleError as problem:
         refused = [(problem.message, problem.hint or "")]
     else:
-        refused = [(gate.reason, gate.hint) for gate in (_refusal(each) for each in quotes if not each.gate.allowed)]
+        refused = [
+            (gate.reason, gate.hint) for gate in (_refusal(each) for each in quotes if not each.gate.allows_launch)
+        ]
     warnings = (warning(REFUSED_CODE, _PATH, f"a launch is refused: {why}", hint) for why, hint in refused)
     return replace(priced, findings=(*priced.findings, *warnings))
 
@@ -76,8 +78,8 @@ def with_types(quoted: Quote, quotes: tuple[Quote, ...]) -> Quote:
     if not quotes or not known:
         return quoted
     rates = replace(quoted.rates or NO_RATES, type_usd_per_hour=tuple(known.items()))
-    gate = next((_refusal(each) for each in quotes if not each.gate.allowed), quoted.gate)
-    gate = gate if quoted.gate.allowed else quoted.gate
+    gate = next((_refusal(each) for each in quotes if not each.gate.allows_launch), quoted.gate)
+    gate = gate if quoted.gate.allows_launch else quoted.gate
     return replace(quoted, counted_usd_per_hour=max(known.values()), rates=rates, gate=gate)
 
 
@@ -106,5 +108,5 @@ def _text(quote: Quote) -> str:
     name = quote.plan.place.instance_type
     if quote.usd is None or quote.usd_per_hour is None:
         return f"fallback type {name}: {quote.gate.reason}"
-    refused = "" if quote.gate.allowed else f"; refused: {quote.gate.reason}"
+    refused = "" if quote.gate.allows_launch else f"; refused: {quote.gate.reason}"
     return f"fallback type {name}: ${quote.usd_per_hour:,.2f} an hour, ${quote.usd.mid:,.2f} for the job{refused}"

@@ -91,7 +91,7 @@ def _rank_of(quoted: Quote, priced: Priced) -> int:
 
 
 def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
-    if not quoted.gate.allowed and quoted.gate.exit_code in codes:
+    if not quoted.gate.allows_launch and quoted.gate.exit_code in codes:
         errors = tuple(finding for finding in quoted.findings if finding.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
 

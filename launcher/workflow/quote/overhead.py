@@ -59,7 +59,7 @@ def _lowest(path: Path, priced: Priced, quoted: Quote, now: datetime, options: P
     known = [
         (round(candidate.overhead.share, 2), candidate.usd.mid, rank, candidate)
         for rank, candidate in enumerate(others.quotes, start=1)
-        if candidate.gate.allowed and candidate.overhead is not None and candidate.plan.place.nodes
+        if candidate.gate.allows_launch and candidate.overhead is not None and candidate.plan.place.nodes
         if candidate.usd is not None and quoted.usd is not None and candidate.usd.mid < quoted.usd.mid
     ]
     if not known or quoted.overhead is None:

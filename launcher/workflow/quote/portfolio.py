@@ -128,7 +128,7 @@ class Portfolio:
         return held_commitments([member.choice for member in self.members if member.choice is not None])
 
     @property
-    def unpriced(self) -> tuple[str, ...]:
+    def unpriced_plans(self) -> tuple[str, ...]:
         """Names of the plans without a priced option."""
         return tuple(member.name for member in self.members if member.usd_per_month is None)
 
@@ -149,7 +149,7 @@ class Portfolio:
         total = sum((usd for usd in months.values() if usd is not None), Decimal(0))
         missing = tuple(member.name for member in self.members if months[member.path] is None)
         family = self.members[0].priced.catalog.accelerators[chip].family
-        more = None if missing or self.unpriced else total - self.usd_per_month.mid
+        more = None if missing or self.unpriced_plans else total - self.usd_per_month.mid
         return OneChip(accelerator=chip, family=family, usd_per_month=total, difference_usd=more, missing=missing)
 
     @property

@@ -96,7 +96,7 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     ):
         questions += _training_plans({type_.name: places[type_.name] for type_ in types if type_.training_plans}, count)
     ml = {f"ml.{type_.name}": places[type_.name] for type_ in types if type_.ml or _is_in_sagemaker(type_)}
-    if any(target.managed for target in targets) and any(option in options for option in ML_OPTIONS):
+    if any(target.is_managed for target in targets) and any(option in options for option in ML_OPTIONS):
         questions += _by_name(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
@@ -114,7 +114,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     commits = _commits((place.option,))
     hosts = _hosts(request, (place.target,), (place.nodes,))
     questions = [*_on_demand(dict.fromkeys((*hosts, name), regions), {name: regions} if commits else {})]
-    if target_of(place.target).managed:
+    if target_of(place.target).is_managed:
         questions += _by_name(SAGEMAKER, {ml: regions})
     match place.option:
         case PurchaseOption.SPOT:
@@ -217,7 +217,7 @@ def _commits(options: Collection[PurchaseOption]) -> bool:
 
 
 def _is_in_sagemaker(facts: InstanceType) -> bool:
-    return any(target.kind in facts.targets for target in TARGETS.values() if target.managed)
+    return any(target.kind in facts.targets for target in TARGETS.values() if target.is_managed)
 
 
 def _on_demand(places: Places, reserved: Places) -> Iterator[Question]:

@@ -53,17 +53,17 @@ def cancel_run(
         record = find_submission(folder, source)
         if record is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
-        before = source.facts(record.submitted)
+        before = source.facts(record.submitted_job)
         # What is cancelled on Kubernetes is deleted, and nothing there remembers it.
         if before is not None and not before.state.final:
             replace(record, cancelled=True).write(folder)
         ended = before is not None and before.state.final
-        if ended or not source.cancel(record.submitted):
+        if ended or not source.cancel(record.submitted_job):
             record.write(folder)
             notify(f"job {record.job} has ended already: nothing is cancelled")
 
         def facts_at_end() -> JobFacts | None:
-            facts = source.facts(record.submitted)
+            facts = source.facts(record.submitted_job)
             return None if facts is None or facts.state.final else facts
 
         if (facts := wait_until_none(facts_at_end, str(record.job), notify, sleep=sleep, clock=clock)) is not None:

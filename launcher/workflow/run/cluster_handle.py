@@ -35,7 +35,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, account: Ac
     """
     plan = quoted.plan
     session = Session(environment=account.context.environment, region=plan.place.region)
-    if plan.request.target.ssh_host is not None and not account.simulated:
+    if plan.request.target.ssh_host is not None and not account.is_simulated:
         handle = handle_over_ssh(plan, session)
         account.context.approve()
         return handle

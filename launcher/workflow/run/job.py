@@ -165,7 +165,7 @@ class Job:
             connection = stack.enter_context(closing(self.target.reach(submission, self.aws, shell)))
             capacity_start = self._capacity_start(submission)
             watch = RemoteWatch(
-                mirror=Mirror(source=connection.source, job=submission.submitted, folder=source_folder),
+                mirror=Mirror(source=connection.source, job=submission.submitted_job, folder=source_folder),
                 poll_s=options.poll_s if options.poll_s is not None else connection.poll_s,
                 notify=options.notify,
                 waits_s=waits_s(self.plan) + capacity_start.left_s,
@@ -184,7 +184,7 @@ class Job:
                 after_s=options.interrupt_after_s,
                 notify=options.notify,
             )
-            log_file = source_folder / connection.source.log_name(submission.submitted)
+            log_file = source_folder / connection.source.log_name(submission.submitted_job)
             follower = self._follower(disruption, log_file)
             stop = StopCondition(is_met=options.stop_when, watch=watch, folder=self.folder, notify=options.notify)
             meters = MeterReader(folder=self.folder, on_reading=options.meter, environment=self.aws)
@@ -230,7 +230,7 @@ class Job:
             cluster=str(submission.head_node.host),
             notify=notify,
             # The sandbox emulates the window of a training plan for training jobs alone.
-            waits=not self.account.simulated or target_of(self.plan.place.target).in_service_network,
+            waits=not self.account.is_simulated or target_of(self.plan.place.target).in_service_network,
         )
         if wait_s := capacity_start.left_s:
             notify(f"the nodes come in {duration_text(wait_s)}, when the reservation starts: following until then")

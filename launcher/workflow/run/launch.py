@@ -181,7 +181,7 @@ def _run_steps(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions
         if account.stays and deploys(quoted.plan):
             keep, aws = partial(setattr, log, "stacks"), account.environment
             cost_notice = report_running_costs(
-                quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=account.simulated
+                quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=account.is_simulated
             )
             unsubmitted.enter_context(cost_notice)
         cluster = job.find_cluster()

@@ -46,7 +46,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str], types: Sequence[
     kind, region, name = quote.target, quote.region, quote.instance_type
     if quote.purchase_option != PurchaseOption.SPOT or kind not in set(TargetKind) or not region or not name:
         return None
-    if target_of(TargetKind(kind)).managed:
+    if target_of(TargetKind(kind)).is_managed:
         return None
     name = types[0] if len(set(types)) == 1 else name
     key = (region, name, quote.az_id or "", str(quote.nodes), environment.get("AWS_ENDPOINT_URL", ""))

@@ -54,7 +54,7 @@ def job_nodes(name: str, folder: RunFolder, environment: Mapping[str, str]) -> I
         if recorded_submission is None:
             message = f"the cluster never accepted a job of {name}"
             raise ImpossibleError(message, hint=f"slipway status {name}")
-        yield connection.source.nodes(recorded_submission.submitted)
+        yield connection.source.nodes(recorded_submission.submitted_job)
 
 
 @contextmanager

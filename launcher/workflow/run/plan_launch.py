@@ -51,7 +51,7 @@ def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = 
         place = candidate.place
         if candidate.refusals or candidate.usd is None or any(covered(place, known_place) for known_place in tried):
             continue
-        if place not in unfit and priced.quote(rank).gate.allowed:
+        if place not in unfit and priced.quote(rank).gate.allows_launch:
             return rank
     return None
 

@@ -199,9 +199,9 @@ def _current_state(
         recorded_submission = find_submission(folder, source)
         if recorded_submission is None:
             return replace(_ended_state(name, folder), status=NOT_SUBMITTED, submission=submission)
-        facts = source.facts(recorded_submission.submitted)
-        Mirror(source=source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER).sync()
-    split_log(folder, source.log_name(recorded_submission.submitted))
+        facts = source.facts(recorded_submission.submitted_job)
+        Mirror(source=source, job=recorded_submission.submitted_job, folder=folder.path / JOB_FOLDER).sync()
+    split_log(folder, source.log_name(recorded_submission.submitted_job))
     before = _ended_state(name, folder).status
     now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts, environment)
     if judged.status not in _OF_ENDING.values():

@@ -65,10 +65,12 @@ def follow_logs(
         recorded_submission = find_submission(folder, connection.source)
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
-        mirror = Mirror(source=connection.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
+        mirror = Mirror(
+            source=connection.source, job=recorded_submission.submitted_job, folder=folder.path / JOB_FOLDER
+        )
         removed = partial(removal_of, submission, environment)
         watch = RemoteWatch(mirror=mirror, poll_s=connection.poll_s, notify=notify, removed=removed)
-        log, offset, over = mirror.folder / connection.source.log_name(recorded_submission.submitted), 0, False
+        log, offset, over = mirror.folder / connection.source.log_name(recorded_submission.submitted_job), 0, False
         meters = MeterReader(folder=folder, on_reading=on_meter, environment=environment_of(submission, environment))
         while not over:
             over = watch.ended()

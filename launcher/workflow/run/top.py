@@ -59,7 +59,7 @@ def _nodes(state: RunState, environment: Mapping[str, str]) -> tuple[NodeNow, ..
         return ()
     try:
         with closing(connect_job(submission, environment)) as connection:
-            nodes = connection.source.nodes(submission.submitted)
+            nodes = connection.source.nodes(submission.submitted_job)
             names = nodes.names[:MAX_NODES]
             with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
                 return tuple(pool.map(lambda name: _node(nodes, name), names))

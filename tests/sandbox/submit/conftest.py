@@ -299,7 +299,7 @@ class Far:
     def launch(self, path, **changes):
         priced = price(path, datetime.now(UTC), PriceOptions())
         rank, quoted = pick(priced, None)
-        assert quoted.gate.allowed, quoted.gate.reason
+        assert quoted.gate.allows_launch, quoted.gate.reason
         setting = {
             "root": self.root,
             "environment": self.environment,

@@ -163,7 +163,7 @@ def test_verdict_names_option_and_region_of_launchable_rows(compare_plan):
     pair = comparison.decisive_pair
     assert pair.allowed
     assert f"{pair.place}: " in comparison.verdict.text
-    assert {quote.gate.allowed for quote in (pair.gpu, pair.trainium)} == {True}
+    assert {quote.gate.allows_launch for quote in (pair.gpu, pair.trainium)} == {True}
 
 
 def test_verdict_from_old_spot_prices_names_price_age(compare_plan):
@@ -283,11 +283,11 @@ def test_rows_of_other_options_keep_the_types_and_nodes_of_the_plan(compare_plan
 
 def test_hint_of_a_row_outside_the_plan_names_no_candidate_that_the_plan_cannot_pick(compare_plan):
     comparison = compare_plan(target={"instance_type": "p4d.24xlarge", "nodes": 2})
-    opened = [row.gate.hint for row in comparison.priced.rows if not row.gate.allowed]
+    opened = [row.gate.hint for row in comparison.priced.rows if not row.gate.allows_launch]
     assert comparison.priced.cheapest_allowed is not None
     assert opened
     assert not [hint for hint in opened if "--pick" in hint]
-    written = [row.gate.hint for row in comparison.pinned.rows if not row.gate.allowed]
+    written = [row.gate.hint for row in comparison.pinned.rows if not row.gate.allows_launch]
     assert [hint for hint in written if "--pick" in hint]
 
 

@@ -422,7 +422,7 @@ def test_short_ids_of_all_rows_computed_once(monkeypatch, price_text, everything
     text = HOURS + f"tags: {{once: '{everything}'}}\n"
     priced_plan = price_text(text, everything=everything)
     ids = {priced_plan.short_id(rank) for rank in range(1, len(priced_plan.candidates) + 1)}
-    assert all(row.gate.hint for row in priced_plan.rows if not row.gate.allowed)
+    assert all(row.gate.hint for row in priced_plan.rows if not row.gate.allows_launch)
     assert len(ids) > 1
     assert compared == [len(priced_plan.candidates)]
 
@@ -519,5 +519,5 @@ purchase: {option: on-demand, deadline_h: 250}
         shown = [number for number, line in enumerate(lines) if line.strip().startswith(priced_plan.short_id(1) + ":")]
         ported = [number for number, line in enumerate(lines) if "Trainium: a port" in line]
         assert shown
-        assert priced_plan.wasted
+        assert priced_plan.shortfalls
         assert all(number > shown[0] for number in ported)

@@ -76,8 +76,8 @@ def test_note_shown_whole_in_table_not_repeated_below():
 
 
 def test_note_of_unpriced_row_starts_with_reason(wide):
-    (first, *_) = [row for row in wide.rows if row.unpriced]
-    assert note_of(first).startswith(first.unpriced)
+    (first, *_) = [row for row in wide.rows if row.no_price_reason]
+    assert note_of(first).startswith(first.no_price_reason)
 
 
 def test_notes_of_long_table_are_counted(wide):

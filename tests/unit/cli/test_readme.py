@@ -23,7 +23,7 @@ def test_readme_plan_runs_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (ROOT / run.workdir / run.command[-1]).is_file()
     monkeypatch.chdir(tmp_path)
     gate = price(path, NOW, PriceOptions(max_price_age=3650)).quote(1).gate
-    assert gate.allowed, gate.reason
+    assert gate.allows_launch, gate.reason
 
 
 OPEN_OR_UNPRICED = {

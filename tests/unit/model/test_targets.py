@@ -31,7 +31,7 @@ class TestRow:
 
     def test_target_billing_matches_sagemaker_component(self, kind):
         assert TARGETS[kind].sagemaker is None or TARGETS[kind].sagemaker in COMPONENTS
-        assert TARGETS[kind].managed == TARGETS[kind].billed_name("p5.48xlarge").startswith("ml.")
+        assert TARGETS[kind].is_managed == TARGETS[kind].billed_name("p5.48xlarge").startswith("ml.")
 
     def test_deployed_target_has_existing_guard_module(self, kind):
         row = TARGETS[kind]

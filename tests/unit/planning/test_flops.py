@@ -55,7 +55,7 @@ def test_only_active_parameters_count():
 )
 def test_unknown_dimensions_estimated_within_a_fifth_of_published(params_b, layers, hidden):
     guessed = dataclasses.replace(LLAMA_8B, params_b=params_b, active_params_b=params_b, layers=None, hidden=None)
-    assert guessed.attended / guessed.sequence_length == pytest.approx(layers * hidden, rel=0.2)
+    assert guessed.attended_positions / guessed.sequence_length == pytest.approx(layers * hidden, rel=0.2)
 
 
 @pytest.mark.parametrize(

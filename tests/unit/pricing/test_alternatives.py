@@ -32,7 +32,7 @@ ONE = {
 def test_any_target_is_never_dearer_than_a_named_one(priced, kind):
     best = priced(ONE).quote(1)
     named = priced({**ONE, "target": {**ONE["target"], "kind": kind}}).quote(1)
-    if named.usd is not None and named.gate.allowed:
+    if named.usd is not None and named.gate.allows_launch:
         assert best.usd.mid <= named.usd.mid
 
 
@@ -69,4 +69,4 @@ def test_pinned_target_and_plan_without_a_job_have_no_alternatives(priced):
 
 def test_a_savings_plan_of_sagemaker_covers_no_machine_of_a_cluster(priced):
     quote = priced({"purchase": {"option": "savings-plan", "plan_kind": "sagemaker"}}).quote(1)
-    assert quote.unpriced == "a SageMaker Savings Plan does not cover EC2 instances"
+    assert quote.no_price_reason == "a SageMaker Savings Plan does not cover EC2 instances"

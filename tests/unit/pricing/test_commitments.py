@@ -38,12 +38,12 @@ def test_new_reservation_charges_one_run_the_whole_term(priced):
 def test_new_commitment_is_refused_with_the_on_demand_total_and_allowed_once_owned(priced):
     quoted = reserve(priced)
     demand = priced({**JOB, "budget": {"max_usd": 500}}).quote(1)
-    assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
+    assert (quoted.gate.allows_launch, quoted.gate.exit_code) == (False, 5)
     assert f"${demand.usd.mid:,.2f}" in quoted.gate.reason
     assert "over the $500.00 of budget.max_usd," in quoted.gate.reason
     assert "purchase.owned: true" in quoted.gate.hint
     owned = reserve(priced, owned=True)
-    assert (owned.gate.allowed, owned.commitment_usd) == (True, None)
+    assert (owned.gate.allows_launch, owned.commitment_usd) == (True, None)
     assert owned.usd.high < 500
 
 

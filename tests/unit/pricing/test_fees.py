@@ -55,10 +55,10 @@ def test_each_unpriced_fee_is_a_line_with_the_reason(quote_plan):
 
 def test_launch_with_unpriced_fees_is_refused_and_the_sandbox_is_allowed(quote_plan):
     gate = quote_plan().quote(1).gate
-    assert (gate.allowed, gate.exit_code) == (False, 4)
+    assert (gate.allows_launch, gate.exit_code) == (False, 4)
     assert all(key in gate.reason for key in ("pcs/controller", "pcs/node", "pcs/accounting"))
     assert "purchase.price_overrides" in gate.hint
-    assert quote_plan(any_age=True).quote(1).gate.allowed
+    assert quote_plan(any_age=True).quote(1).gate.allows_launch
 
 
 @pytest.mark.parametrize("left", ["pcs/controller", "pcs/node", "pcs/accounting"])
@@ -70,7 +70,7 @@ def test_one_unknown_fee_refuses_the_launch(quote_plan, left):
 def test_the_persons_own_prices_count_by_the_hour(quote_plan):
     quote = quote_plan(overrides=OWN).quote(1)
     components, hours = lines(quote), quote.hours.mid
-    assert quote.gate.allowed
+    assert quote.gate.allows_launch
     assert {component.basis for component in components.values()} == {Basis.USER}
     controller, nodes, login, accounting = (components[fee] for fee in FEES)
     assert controller.quantity == login.quantity == accounting.quantity >= hours
@@ -83,7 +83,7 @@ def test_accounting_storage_is_part_of_the_accounting_price_unless_priced_separa
     assert STORAGE not in lines(quote_plan(overrides=OWN).quote(1))
     split = quote_plan(overrides=f'{OWN}, "pcs/accounting-storage": "0.5"').quote(1)
     storage = lines(split)[STORAGE]
-    assert split.gate.allowed
+    assert split.gate.allows_launch
     assert (storage.unit, storage.unit_price_usd) == ("GB-month", Decimal("0.5"))
     assert storage.quantity * 730 == pytest.approx(lines(split)["PCS accounting, small"].quantity)
     alone = quote_plan(overrides='"pcs/accounting-storage": "0.5"').quote(1)

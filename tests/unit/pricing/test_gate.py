@@ -52,8 +52,8 @@ def gate(priced, changes=None, **options):
 
 
 def test_a_fresh_price_within_the_budget_is_allowed(priced):
-    assert gate(priced, {"purchase": OWN}).allowed
-    assert gate(priced, {"purchase": OWN}, max_usd=Decimal(2000)).allowed
+    assert gate(priced, {"purchase": OWN}).allows_launch
+    assert gate(priced, {"purchase": OWN}, max_usd=Decimal(2000)).allows_launch
 
 
 def test_gate_refusals_have_priority_5_then_4_then_3(priced):
@@ -80,9 +80,9 @@ def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
     spot = {"purchase": {"option": "spot"}, "target": {"region": "us-east-2"}}
     refused = gate(priced, spot)
     assert (refused.exit_code, refused.reason) == (4, "the spot price is 106 days old, at most 2 are allowed")
-    assert gate(priced, spot, max_price_age=400).allowed
+    assert gate(priced, spot, max_price_age=400).allows_launch
     allowed = priced(spot, any_age=True).quote(1)
-    assert allowed.gate.allowed
+    assert allowed.gate.allows_launch
     assert [finding.level for finding in allowed.findings if finding.code == "old-price"] == ["warning"]
     assert gate(priced, {"purchase": {"option": "on-demand"}}, max_price_age=0).exit_code == 4
 
@@ -113,7 +113,7 @@ def test_a_budget_below_a_cent_is_not_shown_as_zero(priced):
 def test_an_hourly_budget_counts_all_nodes(priced):
     plan = {"purchase": OWN, "target": {"nodes": 4}, "budget": {"max_usd_per_hour": 199}}
     assert gate(priced, plan).exit_code == 3
-    assert gate(priced, {**plan, "budget": {"max_usd_per_hour": 200}}).allowed
+    assert gate(priced, {**plan, "budget": {"max_usd_per_hour": 200}}).allows_launch
 
 
 def test_refused_budget_names_the_best_candidate_within_the_budget(priced):
@@ -146,13 +146,13 @@ def test_hint_of_a_refusal_names_the_total_of_the_suggested_quote(path: Path):
         priced = price_request(path, everything, load(), NOW, PriceOptions())
     except ImpossibleError:
         priced = price_request(path, request, load(), NOW, PriceOptions())
-    refused = [rank for rank in range(1, len(priced.candidates) + 1) if not priced.row(rank).gate.allowed]
+    refused = [rank for rank in range(1, len(priced.candidates) + 1) if not priced.row(rank).gate.allows_launch]
     for rank in refused[:3]:
         if priced.cheapest_allowed is None:
             assert "can be launched now" not in priced.quote(rank).gate.hint
             continue
         picked, quote = pick(priced, priced.short_id(priced.cheapest_allowed))
-        assert (picked, quote.gate.allowed) == (priced.cheapest_allowed, True)
+        assert (picked, quote.gate.allows_launch) == (priced.cheapest_allowed, True)
         usd = quote.usd.mid
         shown = f"{usd:,.0f}" if usd >= 100 else f"{usd:,.2f}"
         assert f"{priced.short_id(picked)} at ${shown} can be launched now" in priced.quote(rank).gate.hint

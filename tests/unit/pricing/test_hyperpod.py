@@ -103,7 +103,7 @@ class TestPrices:
 
     def test_hyperpod_spot_is_unpriced_without_an_override(self, priced):
         quoted = priced({"target": POD, "purchase": {"option": "spot"}}).quote(1)
-        assert "publishes no rate of spot" in quoted.unpriced
+        assert "publishes no rate of spot" in quoted.no_price_reason
         assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint
         purchase = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
         priced_plan = priced({"target": POD, "purchase": purchase})
@@ -113,7 +113,7 @@ class TestPrices:
     def test_ec2_savings_plans_do_not_cover_hyperpod(self, priced):
         quoted = priced({"target": POD, "purchase": {"option": "savings-plan", "term_years": 1}}).quote(1)
         assert quoted.plan.place.plan_kind == "sagemaker"
-        assert "no sagemaker Savings Plan rate of ml.p5.48xlarge" in quoted.unpriced
+        assert "no sagemaker Savings Plan rate of ml.p5.48xlarge" in quoted.no_price_reason
 
     def test_the_fee_of_a_training_plan_is_the_price(self, priced):
         paid = {"arn": ARN, "ends_at": "2026-12-02T11:30:00Z", "starts_at": "2026-12-01T11:30:00Z", "fee_usd": "720"}
@@ -125,7 +125,7 @@ class TestPrices:
         quoted = priced(
             {"target": west, "purchase": {"training_plan": {"arn": ARN.replace("us-east-1", "us-west-2"), "count": 1}}}
         ).quote(1)
-        assert quoted.unpriced is not None
+        assert quoted.no_price_reason is not None
         assert (quoted.gate.exit_code, "purchase.training_plan.fee_usd" in quoted.gate.hint) == (4, True)
 
     def test_a_machine_without_chips_costs_ec2_and_a_fifth(self, priced):

@@ -231,15 +231,15 @@ def priced_or_refused(plan):
 
 def check(quoted):
     priced_lines = [component.usd for component in quoted.components if component.usd is not None]
-    assert (quoted.usd is None) is (quoted.unpriced is not None)
+    assert (quoted.usd is None) is (quoted.no_price_reason is not None)
     assert quoted.hours.low <= quoted.hours.mid <= quoted.hours.high <= 1e6
     if quoted.usd is not None:
         assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
         assert quoted.usd.mid == sum(priced_lines, Decimal(0))
         assert all(line >= 0 for line in priced_lines)
     else:
-        assert not quoted.gate.allowed
-    assert quoted.gate.allowed is (quoted.gate.exit_code == 0)
+        assert not quoted.gate.allows_launch
+    assert quoted.gate.allows_launch is (quoted.gate.exit_code == 0)
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, 
 
     def row(candidate):
         late = deadline is not None and candidate.hours > deadline
-        return late, not candidate.priced, candidate.usd if candidate.priced else 0
+        return late, not candidate.has_price, candidate.usd if candidate.has_price else 0
 
     best = {}
     for place in all_places(priced_plan.resolution.groups):
@@ -116,7 +116,7 @@ def test_screening_keeps_the_best_draft_of_every_group(priced, changes):
     for place in all_places(priced_plan.resolution.groups):
         against = place_findings(context.request, place, context.catalog)
         draft = training_candidate(place, work(place.instance_type, place.nodes), context, against)
-        if not draft.priced:
+        if not draft.has_price:
             continue
         drafts += 1
         least = draft.other_costs.min_usd(draft.size)
@@ -126,7 +126,7 @@ def test_screening_keeps_the_best_draft_of_every_group(priced, changes):
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, (late, order(draft))), (late, order(draft)))
     # Of an offering in two lengths the first counts, which is the cheaper.
-    priced_ones = [candidate for candidate in priced_plan.candidates[::-1] if candidate.priced]
+    priced_ones = [candidate for candidate in priced_plan.candidates[::-1] if candidate.has_price]
     assert {(one.place.instance_type, one.place.option): order(one) for one in priced_ones} == {
         key: row for key, (_, row) in best.items()
     }
@@ -238,7 +238,7 @@ def test_deadline_keeps_the_node_count_needed(priced):
 
 def test_best_unpriced_row_shows_the_unverified_rate(priced):
     priced_plan = priced(wide(instance_type="trn2.48xlarge"))
-    unpriced = {candidate.place.option: candidate for candidate in priced_plan.candidates if not candidate.priced}
+    unpriced = {candidate.place.option: candidate for candidate in priced_plan.candidates if not candidate.has_price}
     unverified_rate = unpriced[PurchaseOption.ON_DEMAND].offer.price.unverified
     assert str(unverified_rate.usd) == "85.964"
     assert unverified_rate.basis == "unverified"

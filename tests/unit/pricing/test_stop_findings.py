@@ -64,7 +64,7 @@ def test_owned_commitment_is_exempt_from_the_stop_with_a_warning():
 
 def test_quote_states_the_stop_sum_and_the_gate_refuses_an_impossible_one():
     quoted = quote_of(stop=10)
-    assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
+    assert (quoted.gate.allows_launch, quoted.gate.exit_code) == (False, 5)
     assert {policy.name: policy.value for policy in quoted.policies}["budget stop"] == "$10, saved before"
     assert {"usd_per_hour", "other_usd_per_hour"} <= quoted.amounts(None).keys()
     assert quoted.other_usd_per_hour > 0

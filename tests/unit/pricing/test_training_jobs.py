@@ -142,7 +142,7 @@ def test_job_that_a_default_quota_stops_leads_only_if_the_plan_asks_for_more(pri
     assert bool(stopped) is (limit_h is None)
     for rank in stopped:
         quote = plan.quote(rank)
-        assert quote.gate.allowed
+        assert quote.gate.allows_launch
         assert quote.hours.high > 120
         assert quote.usd.mid < plan.quote(1).usd.mid
         assert "run-time-quota" in [finding.code for finding in quote.findings]

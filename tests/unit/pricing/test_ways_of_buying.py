@@ -51,7 +51,7 @@ def test_a_block_is_billed_as_a_whole_offering(priced):
 def test_a_job_longer_than_any_block_has_no_price_and_is_still_quoted(priced):
     quoted = priced({"purchase": {"option": "capacity-block"}, "workload": hours(5000)}).quote(1)
     assert quoted.usd is None
-    assert quoted.unpriced == f"no offering is long enough for {quoted.hours.mid:.0f} hours"
+    assert quoted.no_price_reason == f"no offering is long enough for {quoted.hours.mid:.0f} hours"
     assert 5000 < quoted.hours.mid < 5200
     assert quoted.gate.exit_code == 4
 
@@ -107,7 +107,7 @@ def test_unchecked_reservation_is_one_unpriced_candidate(priced):
     quoted = priced_plan.quote(1)
     assert quoted.plan.place.nodes == 3
     assert quoted.usd is None
-    assert quoted.unpriced
+    assert quoted.no_price_reason
     assert quoted.gate.exit_code == 4
 
 
@@ -129,7 +129,7 @@ def test_a_reservation_with_a_fee_costs_the_fee(priced):
     quoted = priced({"purchase": {"option": "capacity-block", "reservation": window}}).quote(1)
     assert compute(quoted) == 1000
     assert quoted.price.basis == "user"
-    assert quoted.gate.allowed
+    assert quoted.gate.allows_launch
     assert quoted.cash_usd == quoted.usd.mid - 1000
 
 
@@ -162,7 +162,7 @@ def test_training_plan_selects_hyperpod_and_is_priced_by_the_fee(priced):
     place = quoted.plan.place
     assert (place.target, place.option, place.region) == ("hyperpod-slurm", "training-plan", "us-west-2")
     assert quoted.usd is None
-    assert "prices refresh" in quoted.unpriced
+    assert "prices refresh" in quoted.no_price_reason
     assert quoted.gate.exit_code == 4
     paid = {"arn": ARN, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z", "fee_usd": "720"}
     bought = priced({**plan, "purchase": {"training_plan": paid, "option": "any"}, "workload": hours(23.2)}).quote(1)
@@ -218,7 +218,7 @@ def test_spot_row_without_a_market_is_unpriced_unless_requested(priced):
     among = priced({"target": trn2, "purchase": {"option": ["spot", "capacity-block"]}}, prices_as_of=day)
     spot = next(quote for quote in among.quotes if quote.plan.place.option == "spot")
     assert spot.usd is None
-    assert "floor of 10 % of on demand" in spot.unpriced
+    assert "floor of 10 % of on demand" in spot.no_price_reason
 
 
 def test_deadline_missed_only_by_the_high_estimate_is_a_warning(priced):

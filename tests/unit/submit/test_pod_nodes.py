@@ -170,7 +170,7 @@ def test_lost_work_is_dollars_of_all_nodes():
         "starts again from its newest checkpoint, or step 0: the last 15 min are lost ($10.00 of all its nodes)"
     )
     assert NodeFacts(node=known_nodes(job=None), usd_per_hour=None).loses == "no job runs on it"
-    assert NodeFacts(node=known_nodes(), usd_per_hour=None).billed == "an unknown rate"
+    assert NodeFacts(node=known_nodes(), usd_per_hour=None).usd_text == "an unknown rate"
 
 
 def test_node_is_named_by_number_name_or_instance():

@@ -15,7 +15,7 @@ PINNED = {"instance_type": "inf2.48xlarge"}
 
 def crossing(comparison, option, *, kind="sagemaker-endpoint", years=None):
     """The crossover utilisation of the inf2.48xlarge bought one way."""
-    rate = usd_per_request(comparison.hosted)
+    rate = usd_per_request(comparison.hosted_candidate)
     for crossover in comparison.crossovers:
         place = crossover.candidate.place
         same = (place.instance_type, place.option, place.term_years) == ("inf2.48xlarge", option, years)
@@ -155,7 +155,7 @@ def test_port_months_are_compared_with_gpus_and_with_bedrock(compared):
 
 def test_weights_missing_in_bedrock_are_deployed_on_instances(compared):
     comparison = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
-    assert comparison.hosted is None
+    assert comparison.hosted_candidate is None
     assert comparison.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
     assert "Bedrock does not have these weights" in comparison.verdict.text
     assert all(crossover.utilisation is None for crossover in comparison.crossovers)

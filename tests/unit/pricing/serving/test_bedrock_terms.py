@@ -68,7 +68,7 @@ def test_price_of_an_embedding_model_names_the_source_file_of_the_row(region, us
 def test_withdrawn_profile_price_is_not_used(serving_priced):
     """The auto case of eu-west-1 above: the eu profile's price ended on 2026-10-15."""
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "eu"}}
-    assert "withdrawn" in host(serving_priced, serve, "eu-west-1").unpriced
+    assert "withdrawn" in host(serving_priced, serve, "eu-west-1").no_price_reason
 
 
 def test_a_cheaper_profile_is_named(serving_priced):
@@ -88,7 +88,7 @@ def test_a_profile_of_elsewhere_is_refused(serving_priced):
 
 def test_a_profile_without_a_price_is_unpriced(serving_priced):
     quoted = host(serving_priced, {"bedrock": {"profile": "global"}})
-    assert "with profile global; of profiles there: us" in quoted.unpriced
+    assert "with profile global; of profiles there: us" in quoted.no_price_reason
 
 
 def test_of_several_regions_the_cheapest_is_taken():
@@ -193,12 +193,12 @@ def test_weights_missing_in_bedrock_can_be_imported(serving_priced):
     ],
 )
 def test_import_without_copies_or_a_price_is_unpriced(serving_priced, bedrock, region, message):
-    assert message in host(serving_priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
+    assert message in host(serving_priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).no_price_reason
 
 
 def test_import_without_known_units_is_unpriced_and_names_the_key(serving_priced):
     serve = {"model": "mistral-7b", "bedrock": {"import_copies": 1}}
-    assert "bedrock.import_units" in host(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
+    assert "bedrock.import_units" in host(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).no_price_reason
 
 
 def test_override_of_the_import_price_replaces_the_listed_one(serving_priced):

@@ -141,8 +141,8 @@ def test_serving_budget_is_compared_with_the_high_estimate(serving_priced):
     quoted = serving_priced(**some).quote(1)
     assert quoted.usd.high > quoted.usd.mid + 1
     over = serving_priced(budget={"max_usd": int(quoted.usd.mid) + 1}, **some).quote(1)
-    assert (over.gate.allowed, over.gate.exit_code) == (False, 3)
-    assert serving_priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some).quote(1).gate.allowed
+    assert (over.gate.allows_launch, over.gate.exit_code) == (False, 3)
+    assert serving_priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some).quote(1).gate.allows_launch
 
 
 def test_too_few_instances_refuse_the_candidate(serving_priced):
@@ -175,14 +175,14 @@ def test_undeployable_serving_plan_is_an_error_finding_and_refused(serving_price
     quoted = priced_plan.quote(1)
     assert [refusal.code for refusal in priced_plan.candidates[0].refusals] == [code]
     assert code in {finding.code for finding in quoted.findings if finding.level is Level.ERROR}
-    assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
+    assert (quoted.gate.allows_launch, quoted.gate.exit_code) == (False, 5)
     assert priced_plan.impossible
 
 
 def test_a_place_for_the_weights_may_follow(serving_priced):
     quoted = serving_priced(**INF2).quote(1)
     assert {finding.code: finding.level for finding in quoted.findings}["model-without-uri"] is Level.WARNING
-    assert quoted.gate.allowed
+    assert quoted.gate.allows_launch
     with_uri = serving_priced(
         {"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2
     ).quote(1)

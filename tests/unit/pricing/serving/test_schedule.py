@@ -42,7 +42,7 @@ def test_closed_hours_are_neither_paid_nor_served(serving_priced):
 
 def test_bedrock_is_compared_over_the_open_hours_only(compared):
     wide, office = compared(), compared({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9})
-    assert office.hosted.usd == pytest.approx(wide.hosted.usd * 50 / 168, rel=1e-4)
+    assert office.hosted_candidate.usd == pytest.approx(wide.hosted_candidate.usd * 50 / 168, rel=1e-4)
 
 
 def test_asynchronous_endpoint_serves_requests_of_closed_hours_later():

@@ -53,9 +53,9 @@ def tag_file():
 
 def test_missing_credentials_fail_one_check_and_others_are_unknown(examined, probe_plan):
     diagnosis = examined(probe_plan(), environment={"PATH": "/usr/bin:/bin"})
-    assert [check.name for check in diagnosis.failed] == ["credentials"]
+    assert [check.name for check in diagnosis.failures] == ["credentials"]
     assert name_of(diagnosis, "quota")[0].result is Outcome.UNKNOWN
-    assert "aws configure sso" in diagnosis.failed[0].fix
+    assert "aws configure sso" in diagnosis.failures[0].fix
 
 
 def test_region_without_bootstrap_gets_command(ready_account, examined, probe_plan):

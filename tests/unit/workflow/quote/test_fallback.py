@@ -53,7 +53,7 @@ def test_each_type_is_quoted_for_the_whole_job_in_the_same_place(plan_path):
 def test_dearer_type_over_the_budget_is_refused_though_the_first_fits(plan_path):
     alone = gated(plan_path())
     between = f"{alone.usd.high + Decimal('0.5'):.2f}"
-    assert gated(plan_path(budget={"max_usd": float(between)})).gate.allowed
+    assert gated(plan_path(budget={"max_usd": float(between)})).gate.allows_launch
     with pytest.raises(OverBudgetError, match=r"fallback type g6e\.8xlarge: budget") as refused:
         gated(plan_path("g6e.8xlarge", budget={"max_usd": float(between)}))
     assert "remove the type from target.fallback_types" in refused.value.hint
@@ -68,7 +68,7 @@ def test_unpriced_type_is_refused(plan_path):
     """The price of a type that no catalog has: EC2 would start it, and nobody would know what it costs."""
     purchase = {"option": "spot", "price_overrides": {"g6e.2xlarge/spot": "1.00"}}
     target = {"region": "me-central-1"}
-    assert gated(plan_path(target=target, purchase=purchase)).gate.allowed
+    assert gated(plan_path(target=target, purchase=purchase)).gate.allows_launch
     with pytest.raises((UnpricedError, ImpossibleError), match=r"fallback type g6e\.4xlarge"):
         gated(plan_path("g6e.4xlarge", target=target, purchase=purchase))
 
@@ -105,6 +105,6 @@ def test_plan_warns_of_a_fallback_type_that_refuses_its_first_row(plan_path, typ
     budget = {"max_usd": float(f"{gated(plan_path()).usd.high + Decimal('0.5'):.2f}")}
     path = plan_path(*types, budget=budget)
     priced = with_refused_types(path, price(path, NOW, PriceOptions()), PriceOptions())
-    assert priced.quote(1).gate.allowed
+    assert priced.quote(1).gate.allows_launch
     shown = " ".join(" ".join(plan_page(priced, 80, everything=False)).split())
     assert ("a launch is refused: fallback type g6e.8xlarge: budget" in shown) == warned

@@ -62,7 +62,7 @@ def test_outdated_price_is_refreshed_and_allowed(option, usd, ask_fresh):
     quote, _ = ask_fresh(option)
     assert quote.price.usd == Decimal(usd)
     assert quote.price.as_of == NOW.date()
-    assert quote.gate.allowed
+    assert quote.gate.allows_launch
 
 
 def test_outdated_price_without_credentials_refused(ask_fresh):
@@ -118,7 +118,7 @@ def is_requested_spot(text, aws, folder):
 def test_endpoint_price_is_refreshed_before_deployment(p5_prices, tmp_path):
     p5_prices.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
     quote = is_requested_spot(SERVING, p5_prices, tmp_path)
-    assert quote.gate.allowed
+    assert quote.gate.allows_launch
     assert (quote.price.usd, quote.price.as_of) == (Decimal("0.95"), NOW.date())
     assert p5_prices.operations()
 

@@ -58,7 +58,7 @@ def test_fallback_skips_candidates_refused_by_gate(priced_once):
     poorer = price(
         Path(priced_once.path), NOW, PriceOptions(everything=True, any_age=True, prices_as_of=DAY, max_usd=less)
     )
-    allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allowed]
+    allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allows_launch]
     assert 0 < len(allowed) < len(poorer.candidates)
     assert next_rank(poorer, []) == allowed[0]
     assert next_rank(poorer, [poorer.candidates[rank - 1].place for rank in allowed]) is None
