@@ -24,19 +24,20 @@ class StopPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStop:
-    """The guard's settings for the spending limit, in dollars; templates/guard/budget.py applies them.
+    """The guard's settings for the spending limit, in dollars; templates/guard/budget.py applies them."""
 
-    `place` is the stop object for the job, None for an endpoint. `to_zero`: scale the endpoint to no instance instead
-    of deleting it, if its range allows zero. `least_nodes`: the instances below which the endpoint never scales.
-    """
-
+    # The limit.
     usd: Decimal
+    # From the guard's notification of the job until it stops the nodes; those of all nodes that it reserves for it.
     settle_minutes: int
     reserve_minutes: int
     nodes: int
     other_usd_per_hour: Decimal
+    # The stop object for the job; None for an endpoint.
     place: StopPlace | None
+    # Scale the endpoint to no instance instead of deleting it, if its range allows zero.
     to_zero: bool
+    # The instances below which the endpoint never scales.
     least_nodes: int
 
     @property

@@ -27,15 +27,12 @@ WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 
 @json_object
 class StoredCheckpoint:
-    """One step of a store; `whole` says whether it can be restored, and `reason` why not.
-
-    `counted`: its step is a count of saves, because nothing tells the trainer's step. `rewritten`: the files whose
-    objects S3 got after the commit.
-    """
+    """One step of a store."""
 
     step: int
     folder: str
     format: str | None
+    # Whether it can be restored, and why not.
     whole: bool
     reason: str | None
     files: int
@@ -50,7 +47,9 @@ class StoredCheckpoint:
     main: str
     mains: tuple[str, ...]
     others: tuple[str, ...]
+    # Whether its step is a count of saves, because nothing tells the trainer's step.
     counted: bool
+    # The files whose objects S3 got after the commit.
     rewritten: tuple[str, ...]
 
 

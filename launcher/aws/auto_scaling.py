@@ -18,22 +18,23 @@ _NO_REASONS = ("Could not launch", "Launching EC2 instance failed", "Our system 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """A group: its size, its job by the tag, and its instances by id with their lifecycle state.
-
-    `template` is the id and version of the launch template, `types` the instance types of a mixed instances policy, in
-    order, and `spot` whether the policy buys spot instances. `hook_s` is unknown here: see `hooks`.
-    """
+    """An Auto Scaling group."""
 
     name: str
     desired: int
     minimum: int
     maximum: int
+    # By the tag of the group.
     job: str
+    # The lifecycle states and the types of its instances, by id.
     states: Mapping[str, str]
     instance_types: Mapping[str, str]
     subnets: tuple[str, ...]
+    # The id and version of the launch template.
     template: tuple[str, str]
+    # The types of a mixed instances policy, in order.
     types: tuple[str, ...]
+    # Whether the policy buys spot instances.
     spot: bool
 
     @property

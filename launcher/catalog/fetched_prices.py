@@ -122,17 +122,18 @@ class Unmatched:
 
 @record
 class Answer:
-    """The result of one query to AWS: compute rates, bands of spot interruptions, tiers of bill items.
+    """The result of one query to AWS."""
 
-    `unmatched` are the queried bill items that were not found, or found several times.
-    `as_of` is the date of the prices if AWS's answer has one, None for the day on which they are read.
-    """
-
+    # Compute rates, and those that were refused.
     rates: tuple[FetchedPrice, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    # Bands of spot interruptions.
     bands: tuple[FetchedBand, ...] = ()
+    # Tiers of bill items.
     items: tuple[FetchedItem, ...] = ()
+    # The queried bill items that were not found, or found several times.
     unmatched: tuple[Unmatched, ...] = ()
+    # The date of the prices if AWS's answer has one; None: the day on which they are read.
     as_of: date | None = None
 
     @property

@@ -44,17 +44,17 @@ def load_cluster_updates() -> dict[str, KeyPolicy]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRule:
-    """One rule of a service: the changed property, the plan key that decides it, what it needs, and why or the effect.
-
-    `needs` is Needs.NEW_CLUSTER for an update that the service refuses, Needs.NOTHING for one that ends or replaces
-    nodes. `plan_key` is empty if no key of the plan decides the property alone.
-    """
+    """One rule of a service on updates."""
 
     name: str
     resource_type: str
+    # The changed property.
     property: str
+    # The plan key that decides the property; empty if none does alone.
     plan_key: str
+    # Needs.NEW_CLUSTER for an update that the service refuses, Needs.NOTHING for one that ends or replaces nodes.
     needs: Needs
+    # Why the service refuses, or the effect.
     why: str
 
 

@@ -14,8 +14,6 @@ class RunAccuracy:
     """One run: its quote and its result; None if one of the two is unknown.
 
     Hours and dollars are compared only for successful runs, because a shortened run does not measure the whole job.
-    `usd` is the billed amount, else the cost of the hours by the quote, with a prepaid fee in full on both sides.
-    `rate_billed` and `quantity_billed` are the compute dollars an instance-hour and instance-hours, billed over quoted.
     """
 
     name: str
@@ -29,8 +27,11 @@ class RunAccuracy:
     quoted_hours: Range
     hours: float
     quoted_usd: UsdRange | None
+    # The billed amount, else the cost of the hours by the quote, with a prepaid fee in full on both sides.
     usd: Decimal | None
+    # Compute dollars an instance-hour, billed over quoted.
     rate_billed: float | None = None
+    # Instance-hours, billed over quoted.
     quantity_billed: float | None = None
 
     @property

@@ -52,50 +52,49 @@ class Marginal:
 
 @record(described=False)
 class CommitmentOption:
-    """One commitment: an instrument at a term and a payment, for a level of demand.
-
-    `usd_per_hour` is the committed amount for every hour of the term; `covers_usd_per_hour` the on-demand cost that it
-    covers. `level` is "floor", 75 % of the constant demand, or "most saving", the level at which a further dollar no
-    longer pays. `saving_usd` is the saving over the whole term against on demand, `utilisation` the used share of the
-    commitment, `break_even` the utilisation at which it costs as much as on demand. `marginal` lists commitment levels
-    in dollars an hour, each with the return of one more dollar an hour. `source`, `basis` and `as_of` describe the
-    rates: every source, the weakest basis, the oldest date.
-    """
+    """One commitment: an instrument at a term and a payment, for a level of demand."""
 
     instrument: str
     covers: str
     term_years: int
     payment: Payment
+    # "floor", 75 % of the constant demand, or "most saving", the level at which a further dollar no longer pays.
     level: str
+    # The committed amount for every hour of the term, and the on-demand cost that it covers.
     usd_per_hour: Decimal
     covers_usd_per_hour: Decimal = field(metadata=INTERNAL)
+    # The whole payment of the term.
     commitment_usd: Decimal
+    # Over the whole term, against on demand.
     saving_usd: Decimal
+    # The used share of the commitment.
     utilisation: float
+    # The utilisation at which it costs as much as on demand.
     break_even: float
     risks: tuple[str, ...]
     command: str
+    # Of the rates: every source, the weakest basis, the oldest date.
     source: str
     basis: Basis
     as_of: date
+    # Levels in dollars an hour, each with the return of one more dollar an hour.
     marginal: tuple[Marginal, ...] = ()
 
 
 @record
 class CommitmentChoice:
-    """The demand of several plans, all commitments for it, the best first, and the recommended one.
-
-    `left_out` are plans whose instances no commitment covers, with the reason. Rates that AWS did not list are derived;
-    Slipway chooses a commitment on them only with `accept_derived`. `findings` name doubts about the rates.
-    """
+    """The demand of several plans, all commitments for it, the best first, and the recommended one."""
 
     as_of: datetime
     loads: tuple[Load, ...]
     floor_usd_per_hour: Decimal
     mean_usd_per_hour: Decimal
     options: tuple[CommitmentOption, ...]
+    # Plans whose instances no commitment covers, with the reason.
     left_out: tuple[tuple[str, str], ...]
+    # Whether a commitment on derived rates, which AWS did not list, may be recommended.
     accept_derived: bool = False
+    # Doubts about the rates.
     findings: tuple[Finding, ...] = ()
 
     @property

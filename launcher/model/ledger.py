@@ -135,23 +135,23 @@ class LedgerEntry(NamedTuple):
 
 @record(described=False)
 class LedgerTotal:
-    """The total of several runs; sandbox runs are counted and cost nothing.
+    """The total of several runs; sandbox runs are counted and cost nothing."""
 
-    `quoted_usd` sums the middle estimates of complete runs that have one, a prepaid fee once. `usd_unused` is the part
-    of prepaid fees that no run used; it is in no group. `incomplete` counts runs with unknown
-    dollars. `key` is None for all runs. Per million tokens and per epoch include only runs that reported them.
-    """
-
+    # None for all runs.
     key: str | None
     runs: int
     simulated: int
+    # Runs with unknown dollars.
     incomplete: int
+    # The middle estimates of complete runs that have one, a prepaid fee once.
     quoted_usd: Decimal
     usd_at_quoted_rate: Decimal
     usd_used: Decimal
+    # The part of prepaid fees that no run used; it is in no group.
     usd_unused: Decimal
     billed_usd: Decimal
     hours: float
+    # Only of runs that reported them.
     tokens: int
     usd_per_million_tokens: Decimal | None
     interruptions: int

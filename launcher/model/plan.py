@@ -17,19 +17,17 @@ SHORT_ID = 6
 
 @record
 class Place:
-    """Target, type, region and purchase option, without prices: the input of the infrastructure.
-
-    `region` and `az_id` are AWS ids ("us-east-2", "use2-az1"); `az_id` None means the first zone that offers the type.
-    `instance_type` is empty for Bedrock, which has none. `plan_kind` and `term_years` identify the commitment;
-    they are None for options without one.
-    """
+    """Target, type, region and purchase option, without prices: the input of the infrastructure."""
 
     target: TargetKind
+    # Empty for Bedrock, which has none.
     instance_type: str
     nodes: int
+    # AWS ids: "us-east-2", "use2-az1". No zone: the first one that offers the type.
     region: str
     az_id: str | None
     option: PurchaseOption
+    # The commitment; None for options without one.
     plan_kind: SavingsPlanKind | None = None
     term_years: int | None = None
 

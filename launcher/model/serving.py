@@ -166,15 +166,14 @@ class Layout:
 
 @record
 class ServingEstimate:
-    """The throughput of one full instance.
-
-    `tokens_per_s` are output tokens of all its copies (input tokens for an embedding model), `requests_per_s` the
-    middle value in requests. `ttft_ms` and `tpot_ms` are expected at that load, None if not applicable.
-    """
+    """The throughput of one full instance."""
 
     layout: Layout
+    # Output tokens of all its copies; input tokens of an embedding model.
     tokens_per_s: Range
+    # The middle value in requests.
     requests_per_s: float
+    # Expected at that load; None if not applicable.
     ttft_ms: float | None
     tpot_ms: float | None
     measured: bool
@@ -189,17 +188,15 @@ class ServingEstimate:
 
 @record
 class ServingChoices:
-    """The options that can serve a plan: ways to buy instances, the estimates of each type, and Bedrock.
-
-    `estimates` are those of every layout that may be the cheapest, the fastest first, by the name of the type.
-    `weights_gb` (1e9 bytes) are 0 for a model whose weights only Bedrock has. `bedrock_id` is None if Bedrock does not
-    have the model, or the plan excludes Bedrock.
-    """
+    """The options that can serve a plan: ways to buy instances, the estimates of each type, and Bedrock."""
 
     serve: ServingWorkload
     groups: tuple[CandidateGroup, ...]
+    # Those of every layout that may be the cheapest, the fastest first, by the name of the type.
     estimates: Mapping[str, tuple[ServingEstimate, ...]]
+    # 1e9 bytes; 0 for a model whose weights only Bedrock has.
     weights_gb: float
+    # None if Bedrock does not have the model, or the plan excludes Bedrock.
     bedrock_id: str | None
     bedrock_modes: tuple[BedrockMode, ...]
 

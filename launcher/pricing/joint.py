@@ -84,18 +84,17 @@ def spread_of(low: float, mid: float, high: float) -> Spread:
 
 
 class Losses(NamedTuple):
-    """Events that cost a job hours while it runs.
+    """Events that cost a job hours while it runs."""
 
-    `events` are expected, without those in repeated work. One costs `one` hours on average, `least` at the least. The
-    job has so many `parts` between its checkpoints; a shorter job than one part loses less at an event. If parts are
-    `repeated` until one passes without an event, further events come meanwhile.
-    """
-
+    # Expected, without those in repeated work.
     events: float = 0.0
+    # Hours that one event costs: on average, the variance, at the least.
     one: float = 0.0
     variance_of_one: float = 0.0
     least: float = 0.0
+    # The parts of the job between its checkpoints; a shorter job than one part loses less at an event.
     parts: float = math.inf
+    # Parts are repeated until one passes without an event, so further events come meanwhile.
     repeated: bool = False
 
     def times(self, share: float) -> "Losses":

@@ -30,12 +30,7 @@ class Path:
 
 @record
 class Port:
-    """The port and its savings.
-
-    `saving_per_run` is GPU less Trainium, negative if Trainium costs more. `break_even_run` counts runs on Trainium
-    until they have paid for the port and the maintenance; None if they never do. Dates are None past the calendar.
-    `outcomes` are those of both sides.
-    """
+    """The port and its savings."""
 
     weeks: PortWeeks
     usd: Decimal
@@ -44,10 +39,14 @@ class Port:
     runs_per_month: float
     gpu_run: UsdRange
     trainium_run: UsdRange
+    # GPU less Trainium, negative if Trainium costs more.
     saving_per_run: UsdRange
+    # Runs on Trainium until they have paid for the port and the maintenance; None if they never do.
     break_even_run: int | None
+    # None past the calendar.
     break_even_on: date | None
     paths: tuple[Path, ...]
+    # Those of both sides.
     outcomes: BothOutcomes = ((), ())
 
     @property

@@ -21,17 +21,16 @@ from launcher.records.run_folder import write_whole
 
 @record
 class SavedPlan:
-    """The facts of a saved plan that a deployment is compared with.
-
-    `usd_high` is the displayed high estimate, in dollars. `amounts` are the dollars with which its stacks were
-    synthesised, `stacks` the hash of each of their templates; empty if the plan has no stacks of its own.
-    """
+    """The facts of a saved plan that a deployment is compared with."""
 
     name: str
     digest: str
     saved_at: datetime
+    # The displayed high estimate, in dollars.
     usd_high: Decimal
+    # The dollars with which its stacks were synthesised.
     amounts: Mapping[str, Decimal]
+    # The hash of each template of its stacks; empty if the plan has no stacks of its own.
     stacks: Mapping[str, str]
 
 

@@ -96,17 +96,16 @@ class JobSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """The agent's view of a job on a node: its folders, and whether Slurm and the metadata service are available.
-
-    `contained`: the agent already runs in the plan's image; else the agent starts the command in the image, with
-    `runtime` unless the plan names another one.
-    """
+    """The agent's view of a job on a node."""
 
     folder: str
     scratch: str
+    # The agent already runs in the plan's image; else the agent starts the command in the image.
     contained: bool
+    # Whether Slurm, and the metadata service, are available.
     slurm: bool
     imds: bool
+    # Starts the image unless the plan names another runtime.
     runtime: str = CONTAINER
 
 

@@ -93,14 +93,13 @@ by which the guard could judge idleness."""
 
 @dataclass(slots=True, kw_only=True)
 class GuardSchedule:
-    """Calls the guard of one cluster until it has requested the job to stop, and once more after the job has left.
+    """Calls the guard of one cluster until it has requested the job to stop, and once more after the job has left."""
 
-    `module` is the guard's file in templates/guard, `variables` are the deployed function's, `environment` is that of a
-    process which uses the sandbox as AWS.
-    """
-
+    # The guard's file in templates/guard.
     module: str
+    # Those of the deployed function.
     variables: Mapping[str, str]
+    # That of a process which uses the sandbox as AWS.
     environment: Mapping[str, str]
     poll_s: float = POLL_S
     called: bool = False

@@ -32,19 +32,19 @@ _Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFile:
-    """A file or link as it was found: path below the folder, size in bytes, modification time and inode.
+    """A file or link as it was found."""
 
-    `changed_ns` is the time of the inode's last change: a write that keeps size and modification time (`rsync -t`,
-    `cp -p`, `touch -r`) moves it. `mode` has its permission bits. Both are 0 in records of earlier versions. `link` is
-    the target of a link, relative to its own folder, and empty for a file; links have no content.
-    """
-
+    # Below the folder.
     path: str
     bytes: int
     modified_ns: int
     inode: int
+    # The time of the inode's last change: a write that keeps size and modification time (`rsync -t`, `cp -p`, `touch
+    # -r`) moves it. 0 in records of earlier versions.
     changed_ns: int = 0
+    # The permission bits; 0 in records of earlier versions.
     mode: int = 0
+    # The target of a link, relative to its own folder; empty for a file. Links have no content.
     link: str = ""
 
     @classmethod

@@ -30,24 +30,23 @@ NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GP
 
 @record
 class Sides:
-    """The cheapest of each kind, with the volume at which the answer changes.
-
-    Months are those of the bill; `maintenance_usd` is the monthly cost of operating nodes, `port_usd` the one-time cost
-    of the port to Neuron. `turn` is that of the cheaper instances; None without anything to compare, or if Bedrock is
-    not billed by the token.
-    """
+    """The cheapest of each kind, with the volume at which the answer changes; months are those of the bill."""
 
     serve: ServingWorkload
     neuron: Quote | None
     gpu: Quote | None
     hosted: Quote | None
     port_weeks: float
+    # The one-time cost of the port to Neuron.
     port_usd: Decimal
+    # The monthly cost of operating nodes.
     maintenance_usd: Decimal
     maintenance_given: bool
+    # Whether only Bedrock has the model.
     closed: bool
     unpriced: bool
     """Whether Bedrock has the model, but at no known price."""
+    # That of the cheaper instances; None without anything to compare, or if Bedrock is not billed by the token.
     turn: Turn | None = None
 
     @property

@@ -24,18 +24,16 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """The subject of an examination: a plan in its region, or with `plan` None only an account's region.
-
-    `zone` is the availability zone id of the instances, None if it is open; `up_usd_per_hour` is the cost of the plan's
-    cluster without nodes, None without a quote.
-    """
+    """The subject of an examination: a plan in its region, or with `plan` None only an account's region."""
 
     plan: Plan | None
     region: str
+    # The availability zone id of the instances; None if it is open.
     zone: str | None
     catalog: Catalog
     environment: Mapping[str, str]
     now: datetime
+    # The cost of the plan's cluster without nodes; None without a quote.
     up_usd_per_hour: Decimal | None = None
     _lock: Lock = field(default_factory=Lock)
 
