@@ -25,7 +25,8 @@ from launcher.workflow.quote.fresh import Deployed, Person, Picked, fresh_quote,
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.quote.trainer import refuse_missing_trainer
-from launcher.workflow.run.launch import launch_quote, show_launch
+from launcher.workflow.run.dry_launch import show_launch
+from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.submission_watch import NoCapacityError
 

@@ -12,7 +12,7 @@ from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.launch_options import LaunchOptions
-from launcher.workflow.run.unproven import refuse_unproven_run
+from launcher.workflow.run.launch_result import refuse_unproven_run
 from tests.plans import EXAMPLES, NOW
 from tests.unit.records.reports import FINISHED, REPORT
 

@@ -1,14 +1,74 @@
-"""A successful run that proves less than it should: it stored no checkpoint, or was not interrupted as requested."""
+"""The end of a launch: what it shows and keeps of its run, and the errors of a job that failed or proved too little."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from launcher.agent.attempt_state import IF_CHECKPOINTS
+from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.finding import Finding, error
-from launcher.model.report import Report
+from launcher.model.quote import Quote
+from launcher.model.report import Report, RunStatus
+from launcher.model.stages import Notify
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.deploy.deployment import deploys
+from launcher.workflow.history.attempts import record_unstarted
+from launcher.workflow.history.idle_tail import learn_tails
+from launcher.workflow.history.ledger_shared import share
+from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.run_story import LaunchLog
+from launcher.workflow.run.growing_lines import last_output
 from launcher.workflow.run.launch_options import LaunchOptions
+
+
+def show_continuing(quoted: Quote, notify: Notify) -> None:
+    """Say that the job goes on without this command, at what rate, and the commands that follow or end it."""
+    rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
+    notify(f"the job continues{rate}")
+    for command in ("attach", "cancel", *(("down",) if deploys(quoted.plan) else ())):
+        notify(f"next: slipway {command} {quoted.plan.name}")
+
+
+def keep_results(log: LaunchLog, catalog: Catalog, options: LaunchOptions) -> None:
+    """Keep what later quotes learn from a run: its rate, the idle tails of its cluster, and its entry in the ledger."""
+    name, folder = log.quoted.plan.name, log.folder
+    keep_measurement(name, folder, options.root, catalog, options.notify)
+    # The nodes of a sandbox stop with it, so their idle time says nothing about a cluster in AWS.
+    if not options.sandbox:
+        learn_tails(name, options.root, options.environment, datetime.now(UTC), options.notify)
+    share(name, folder, options.environment, datetime.now(UTC), options.notify)
+
+
+def check_result(log: LaunchLog, report: Report, options: LaunchOptions) -> None:
+    """Refuse a job that did not succeed, and warn about one that stored no checkpoint.
+
+    Raises:
+        DeploymentFailedError: the job was stopped, failed or was cancelled, or a successful one proved too little.
+    """
+    folder, name = log.folder, log.quoted.plan.name
+    if report.stopped is not None:
+        raise DeploymentFailedError(f"the job was {report.stopped.text}")
+    if report.status is RunStatus.SUCCEEDED:
+        refuse_unproven_run(log, report, options)
+        return
+    if report.status is RunStatus.FAILED:
+        _show_last_output(folder, options.notify)
+    hint = f"slipway logs {name} shows its output"
+    if not folder.attempt_logs:
+        if log.facts is not None and log.facts.reason:
+            record_unstarted(folder, log.facts.reason)
+        hint = f"no attempt has started: the lines above name the reason, and slipway status {name} shows them"
+    raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
+
+
+def _show_last_output(folder: RunFolder, notify: Notify) -> None:
+    """Show the end of a failed job's log, which most often names the error."""
+    for number, _ in folder.attempt_logs[-1:]:
+        lines = last_output(folder)
+        notify(f"last output of attempt {number}:" if lines else f"attempt {number} printed nothing")
+        for line in lines:
+            notify(f"  {line}")
 
 
 def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) -> None:
