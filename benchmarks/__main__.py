@@ -107,7 +107,16 @@ def main() -> int:
         if code:
             failed.append(name)
         if figures:
-            sections += ["", f"## {title}", "", AIMS[name], "", f"`python -m benchmarks.{name}`", "", *_table(figures)]
+            sections += [
+                "",
+                f"## {title}",
+                "",
+                AIMS[name],
+                "",
+                f"`python -m benchmarks.{name}`",
+                "",
+                *figures_table(figures),
+            ]
     PAGE.write_text("\n".join([*_head(), *sections, ""]), encoding="utf-8")
     standalone = [name for name in WRITE_THEMSELVES if (ROOT / "benchmarks" / f"{name}.py").exists()]
     failed += [name for name in standalone if _run(name).returncode]
@@ -144,7 +153,7 @@ def _figures(name: str) -> tuple[int, dict[str, Any]]:
         return done.returncode or 1, {}
 
 
-def _table(figures: dict[str, Any]) -> Iterator[str]:
+def figures_table(figures: dict[str, Any]) -> Iterator[str]:
     """Figures as tables: first the single figures, then each list."""
     single = {key: value for key, value in figures.items() if not isinstance(value, list)}
     yield "| figure | value |"

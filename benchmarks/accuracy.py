@@ -446,7 +446,7 @@ def report(rows: Sequence[Row], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _facts(path: Path | None) -> TrainingFacts:
+def training_facts_of(path: Path | None) -> TrainingFacts:
     """The shipped facts, plus the measurements of a file if one is given.
 
     Raises:
@@ -509,7 +509,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         rows = read_rows(options.file)
-        facts = _facts(options.measured)
+        facts = training_facts_of(options.measured)
     except RowsError as error:
         print(f"error: {error}", file=sys.stderr)
         return UNREADABLE

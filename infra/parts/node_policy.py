@@ -96,7 +96,7 @@ class NodePolicy(Construct):
             scripts = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in fetched]
             statements.append(iam.PolicyStatement(sid="GetSetUpScripts", actions=["s3:GetObject"], resources=scripts))
         statements.extend(_reach_statements(reached, conditions or {}))
-        statements.extend(_secret_statements(secrets))
+        statements.extend(secret_statements(secrets))
         statements.extend(pull_statements(image))
         statements.extend(guard_statements(store, reports_as))
         self.resource = iam.CfnManagedPolicy(
@@ -248,7 +248,7 @@ def _reach_statements(
             yield iam.PolicyStatement(sid=f"UseKeyOf{title}", actions=actions, resources=keys, conditions=conditions)
 
 
-def _secret_statements(secrets: tuple[str, ...]) -> Iterator[iam.PolicyStatement]:
+def secret_statements(secrets: tuple[str, ...]) -> Iterator[iam.PolicyStatement]:
     """Permissions to read secrets and parameters, and to decrypt them with keys of their own.
 
     Each service decrypts with the reader's rights, and names what it decrypts in the encryption context (Secrets

@@ -52,7 +52,7 @@ def unlisted(priced: Priced, ranks: Sequence[int]) -> str:
     names = [priced.short_id(rank) for rank, price in prices.items() if is_unlisted(price)]
     if not names:
         return ""
-    managed = sum(target_of(priced.candidates[rank - 1].place.target).managed for rank in prices)
+    managed = sum(target_of(priced.candidates[rank - 1].place.target).is_managed for rank in prices)
     every = "these ml. types" if len(names) == managed else f"{len(names)} of these ml. types"
     return f"No source says that SageMaker sells {' and '.join(names) if len(names) <= NAMED else every} there."
 

@@ -109,8 +109,8 @@ def status(*, json: options.Json = False) -> None:
         _document(recorded)
         return
     sandbox, stacks, clusters = _inside(recorded)
-    exports = _exports(_in_its_region(sandbox.environment, stacks), emulation.record_file(os.environ))
-    output.result([*_page(recorded, stacks, clusters), *_others(others), "", *exports])
+    exports = _exports(in_its_region(sandbox.environment, stacks), emulation.record_file(os.environ))
+    output.result([*sandbox_page(recorded, stacks, clusters), *_others(others), "", *exports])
 
 
 def _inside(recorded: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
@@ -156,7 +156,7 @@ def _document(recorded: "RunningSandbox") -> None:
     )
 
 
-def _in_its_region(environment: Mapping[str, str], stacks: list[dict[str, str]]) -> Mapping[str, str]:
+def in_its_region(environment: Mapping[str, str], stacks: list[dict[str, str]]) -> Mapping[str, str]:
     """The environment with the region of the stacks, where all are in one: `aws` and `cdk` then find them."""
     regions = {stack["region"] for stack in stacks}
     if len(regions) != 1:
@@ -184,7 +184,8 @@ def _others(names: list[str]) -> list[str]:
     return [f"  also running: {name}; slipway sandbox start --name {name} uses it in this folder" for name in names]
 
 
-def _page(recorded: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
+def sandbox_page(recorded: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
+    """The page of a running sandbox."""
     lines = [f"  {_title(recorded.name)} has been running since {recorded.since}: http://localhost:{recorded.port}"]
     columns: list[Column[dict[str, str]]] = [
         Column("stack", lambda stack: stack["name"], shrinks=True),

@@ -44,7 +44,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
         name, region = billed_name(candidate.place), candidate.place.region
         message = f"no source says that SageMaker sells {name} in {region}: its price follows from EC2's there"
         yield warning(UNLISTED, "target.region", message, f"{refresh} reads SageMaker's price list there")
-    yield from _price_decrease(price)
+    yield from price_decrease(price)
     yield from _implausible_spot(candidate)
     dates, last = candidate.line_dates, context.rules.today - timedelta(days=ALLOWED_BILL_DAYS)
     if old := bisect_left(dates, (last, "")):
@@ -71,7 +71,7 @@ def contradiction(candidate: Candidate) -> str:
     return f"{subject}: price used ${used.usd} ({used.as_of}); a newer one, ${row.usd} ({row.as_of}), is unverified"
 
 
-def _price_decrease(price: Price | Unpriced) -> Iterator[Finding]:
+def price_decrease(price: Price | Unpriced) -> Iterator[Finding]:
     """A warning if a cached price is far below its predecessor."""
     if not isinstance(price, Price) or FALL_NOTE not in price.note:
         return

@@ -70,7 +70,7 @@ def indent_lines(text: str, width: int) -> str:
 
 
 @cache
-def _environment(folder: Path) -> Environment:
+def template_environment(folder: Path) -> Environment:
     """The engine for a folder of templates; it escapes nothing unless a template names the language."""
     engine = Environment(
         loader=FileSystemLoader(folder),
@@ -94,4 +94,4 @@ def render_template(template: str, view: Any = None, /, **values: Any) -> str:
         jinja2.UndefinedError: the template uses a value that is not given.
     """
     view_values = {} if view is None else {field.name: getattr(view, field.name) for field in fields(view)}
-    return _environment(asset("templates")).get_template(template).render({**view_values, **values})
+    return template_environment(asset("templates")).get_template(template).render({**view_values, **values})

@@ -200,37 +200,37 @@ class Sandbox:
 
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
         """A shell on the head node of a cluster: this computer, with a home folder that is removed with the sandbox."""
-        self._cluster(cluster)
+        self.cluster_facts(cluster)
         variables, home = self.job_environment(base), self._folder / "home" / cluster
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scheduler_environment = self._call("scheduler", cluster=cluster, path=variables.get("PATH", "/usr/bin:/bin"))
+        scheduler_environment = self.call("scheduler", cluster=cluster, path=variables.get("PATH", "/usr/bin:/bin"))
         name = f"the head node of {cluster} in the sandbox"
         return LocalShell({**variables, **scheduler_environment, "HOME": str(home)}, name=name)
 
     def sessions(self, instance: str) -> "InstanceSessions":
         """A user's sessions with an instance of an Auto Scaling group."""
-        return InstanceSessions(entry=lambda: str(self._call("entry", instance=instance)))
+        return InstanceSessions(entry=lambda: str(self.call("entry", instance=instance)))
 
     def clusters(self) -> tuple[str, ...]:
         """The names of the running clusters."""
-        return tuple(cluster["name"] for cluster in self._call("clusters"))
+        return tuple(cluster["name"] for cluster in self.call("clusters"))
 
     def nodes(self, cluster: str) -> tuple[NodeView, ...]:
         """The current nodes of a cluster."""
-        return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
+        return tuple(NodeView(**node) for node in self.cluster_facts(cluster)["nodes"])
 
     def groups(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
         """The maximum size of each queue of a Slurm cluster, also while its fleet is stopped."""
-        return tuple(self._cluster(cluster)["groups"])
+        return tuple(self.cluster_facts(cluster)["groups"])
 
     def scheduler_name(self, cluster: str) -> str:
         """The program that answers Slurm's commands on a cluster: "slurm" or "local"."""
-        return str(self._cluster(cluster)["scheduler"])
+        return str(self.cluster_facts(cluster)["scheduler"])
 
     def jobs(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
         """The jobs that a cluster's scheduler knows: `id`, `name`, `state`; with the local one also `attempts`."""
-        self._cluster(cluster)
-        return tuple(self._call("jobs", cluster=cluster))
+        self.cluster_facts(cluster)
+        return tuple(self.call("jobs", cluster=cluster))
 
     def running_jobs(self) -> tuple[str, ...]:
         """The waiting and running jobs as text, each with its cluster if it has one."""
@@ -240,7 +240,7 @@ class Sandbox:
             for job in self.jobs(cluster)
             if not state_of(job["state"]).final
         )
-        return (*scheduled, *self._call("jobs_without_scheduler"))
+        return (*scheduled, *self.call("jobs_without_scheduler"))
 
     def s3_requests(self) -> tuple[S3Request, ...]:
         """All requests to its S3 so far, oldest first."""
@@ -252,19 +252,19 @@ class Sandbox:
 
     def stacks(self) -> tuple[Mapping[str, str], ...]:
         """The stacks that exist: `name`, `status` and `region` of each."""
-        return tuple(self._call("stacks"))
+        return tuple(self.call("stacks"))
 
     def resources(self) -> tuple[Resource, ...]:
         """All deployed resources, each with its emulation."""
-        return resources_of(self._call("ledger"))
+        return resources_of(self.call("ledger"))
 
     def not_emulated(self, stacks: Collection[str] | None = None) -> dict[str, str]:
         """Deployed or requested features that are not emulated: types, parts of a type, parts of a cluster, calls.
 
         `stacks` None: all stacks, including the CDK's own CDKToolkit.
         """
-        left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
-        return not_emulated(self._call("ledger"), left_out, stacks)
+        left_out = {cluster["name"]: cluster["left_out"] for cluster in self.call("clusters")}
+        return not_emulated(self.call("ledger"), left_out, stacks)
 
     def create_prerequisites(
         self,
@@ -284,20 +284,20 @@ class Sandbox:
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
         groups, existing = list(security_groups), None if cluster is None else cluster.document()
         return tuple(
-            self._call("create_prerequisites", region=self.region, security_groups=groups, cluster=existing, **named)
+            self.call("create_prerequisites", region=self.region, security_groups=groups, cluster=existing, **named)
         )
 
     def behave(self, behaviour: Behaviour) -> None:
         """Set the behaviour of the emulated runtime behind the sandbox's endpoints."""
-        self._call("behave", **asdict(behaviour))
+        self.call("behave", **asdict(behaviour))
 
     def notify(self, cluster: str, node: str, *, in_seconds: float = NOTICE_S, action: str = "terminate") -> None:
         """Give a node notice of its interruption through its metadata service."""
-        self._call("arm", cluster=cluster, node=node, action=action, in_seconds=in_seconds)
+        self.call("arm", cluster=cluster, node=node, action=action, in_seconds=in_seconds)
 
     def recommend_rebalance(self, cluster: str, node: str) -> None:
         """Recommend a rebalance to a node, through its metadata service."""
-        self._call("recommend_rebalance", cluster=cluster, node=node)
+        self.call("recommend_rebalance", cluster=cluster, node=node)
 
     def lose_node(self, cluster: str, node: str, *, notice_s: float = NOTICE_S) -> Loss:
         """Interrupt a spot instance as EC2 does: notice, two minutes, end with its disk; then start a replacement.
@@ -306,26 +306,26 @@ class Sandbox:
 
         `notice_s` is the number of seconds between notice and end.
         """
-        self._cluster(cluster)
+        self.cluster_facts(cluster)
         noticed = datetime.now(UTC)
         self.notify(cluster, node, in_seconds=notice_s)
-        drained = _wait(lambda: not self._call("busy", cluster=cluster, node=node), notice_s)
-        self._call("lose_node", cluster=cluster, node=node, why="interruption")
+        drained = _wait(lambda: not self.call("busy", cluster=cluster, node=node), notice_s)
+        self.call("lose_node", cluster=cluster, node=node, why="interruption")
         lost = datetime.now(UTC)
         self.replace_node(cluster, node)
         return Loss(node=node, noticed_at=noticed, lost_at=lost, replaced_at=datetime.now(UTC), drained=drained)
 
     def fail_node(self, cluster: str, node: str) -> None:
         """Simulate a hardware failure of a node: without notice, with its disk and all its processes."""
-        self._call("lose_node", cluster=cluster, node=node, why="failure")
+        self.call("lose_node", cluster=cluster, node=node, why="failure")
 
     def replace_node(self, cluster: str, node: str) -> None:
         """Start another instance in place of a lost node, as HyperPod's recovery does."""
-        self._call("replace_node", cluster=cluster, node=node)
+        self.call("replace_node", cluster=cluster, node=node)
 
     def interrupt_job(self, name: str) -> None:
         """Remove the instances of a training job without notice, as managed spot does; other instances replace them."""
-        self._call("interrupt_job", name=name)
+        self.call("interrupt_job", name=name)
 
     def limit_training(self, *, quotas: Mapping[str, int] | None = None, lacking: Collection[str] = ()) -> None:
         """Limit the instances of SageMaker types for training jobs, and remove the capacity of purchase options.
@@ -333,7 +333,7 @@ class Sandbox:
         `quotas` are maximum instances by `ml.` type; `lacking` are purchase options without capacity ("spot",
         "on-demand").
         """
-        self._call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
+        self.call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
 
     def limit_instances(
         self,
@@ -351,16 +351,16 @@ class Sandbox:
         zone, in place of the catalog's.
         """
         limits = {"lacking": list(lacking), "free": dict(free or {}), "spot_usd": dict(spot_usd or {})}
-        self._call("limit_instances", spot_vcpus=spot_vcpus, vcpus=vcpus, **limits)
+        self.call("limit_instances", spot_vcpus=spot_vcpus, vcpus=vcpus, **limits)
 
     def answer(self, cluster: str, *, up: bool) -> None:
         """Stop or start the Kubernetes API of an EKS cluster; its nodes and pods continue to run."""
-        self._cluster(cluster)
-        self._call("answer", cluster=cluster, up=up)
+        self.cluster_facts(cluster)
+        self.call("answer", cluster=cluster, up=up)
 
     def failed_boots(self) -> int:
         """The number of boots of nodes that have failed in this sandbox."""
-        return int(self._call("failed_boots"))
+        return int(self.call("failed_boots"))
 
     def guard_schedule(self, stack: str, module: str, base: Mapping[str, str]) -> GuardSchedule:
         """The guard of a stack, for calls on an accelerated clock."""
@@ -386,15 +386,17 @@ class Sandbox:
             self._server = None
         self._restore_signals()
 
-    def _cluster(self, name: str) -> Mapping[str, Any]:
-        clusters: list[Mapping[str, Any]] = self._call("clusters")
+    def cluster_facts(self, name: str) -> Mapping[str, Any]:
+        """The facts about a cluster, as the server has them."""
+        clusters: list[Mapping[str, Any]] = self.call("clusters")
         for cluster in clusters:
             if cluster["name"] == name:
                 return cluster
         names = ", ".join(cluster["name"] for cluster in clusters) or "none"
         raise ImpossibleError(f"no cluster {name!r} in this sandbox, there are: {names}")
 
-    def _call(self, operation: str, **arguments: Any) -> Any:
+    def call(self, operation: str, **arguments: Any) -> Any:
+        """The result of an operation of the server."""
         if self._control is None:
             raise AwsError("the sandbox is not running")
         try:

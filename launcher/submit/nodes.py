@@ -55,11 +55,11 @@ class SlurmNodes:
     def shell(self, node: str) -> int:
         """Open a shell on a node, on this terminal or for piped commands; return its exit code."""
         options = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-        return run_attended(self.head.terminal(self._step(node, ["bash", "-l"], *options)), self.head.environment)
+        return run_attended(self.head.terminal(self.step_script(node, ["bash", "-l"], *options)), self.head.environment)
 
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on a node; over Systems Manager its output comes when the command has ended."""
-        script = self._step(node, command)
+        script = self.step_script(node, command)
         direct = self.head.direct(script)
         if direct is not None:
             return run_attended(direct, self.head.environment)
@@ -70,7 +70,7 @@ class SlurmNodes:
 
     def read(self, node: str, command: Sequence[str]) -> str:
         """The output of a short command on a node."""
-        answer = self.head.run(self._step(node, command))
+        answer = self.head.run(self.step_script(node, command))
         if answer.code != 0:
             reason = " | ".join(answer.err.strip().splitlines()[-2:]) or f"exit {answer.code}"
             raise SchedulerError(f"{node}: {command[0]}: {reason}")
@@ -81,7 +81,7 @@ class SlurmNodes:
         command = self.head.forwarding(node, port, local_port)
         return open_tunnel(command, self.head.environment, port=port, local_port=local_port, ready=ready)
 
-    def _step(self, node: str, command: Sequence[str], *options: str) -> str:
+    def step_script(self, node: str, command: Sequence[str], *options: str) -> str:
         """The script that starts a command as a step of the job on one of its nodes."""
         step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}"]
         return (
@@ -101,7 +101,8 @@ class FreeSlurmNodes(SlurmNodes):
 
     partitions: Mapping[str, str]
 
-    def _step(self, node: str, command: Sequence[str], *options: str) -> str:
+    def step_script(self, node: str, command: Sequence[str], *options: str) -> str:
+        """The script that starts a command as a job of its own on an idle node, or over ssh."""
         partition = self.partitions.get(node)
         if partition is None:
             terminal = ["-t"] if options else []

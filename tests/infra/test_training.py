@@ -4,7 +4,7 @@ import json
 
 import yaml
 
-from infra.parts.node_policy import _secret_statements
+from infra.parts.node_policy import secret_statements
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
 from launcher.targets.parallelcluster.files import cluster_yaml
@@ -142,7 +142,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
 
     def test_secret_with_several_json_keys_granted_once(self):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
-        read, use_keys = _secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
+        read, use_keys = secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
         assert read.resources == [arn]
         assert use_keys.conditions["StringEquals"] == {"kms:EncryptionContext:SecretARN": [arn]}
 

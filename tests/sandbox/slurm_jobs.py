@@ -136,7 +136,7 @@ class LocalJobs:
 
     def __init__(self, sandbox: Sandbox, cluster: str) -> None:
         """Store the sandbox and the cluster's name."""
-        self._sandbox, self._cluster = sandbox, cluster
+        self._sandbox, self.cluster_facts = sandbox, cluster
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str]) -> str:
         """Submit a batch script; return the job's id."""
@@ -175,10 +175,10 @@ class LocalJobs:
         """Do nothing: the sandbox notifies the scheduler itself."""
 
     def _job(self, job: str) -> Mapping[str, Any]:
-        return next(record for record in self._sandbox.jobs(self._cluster) if record["id"] == job)
+        return next(record for record in self._sandbox.jobs(self.cluster_facts) if record["id"] == job)
 
     def _run(self, *arguments: str, environment: Mapping[str, str], folder: Path | None = None) -> str:
-        variables = self._sandbox._call("scheduler", cluster=self._cluster, path=environment.get("PATH", ""))
+        variables = self._sandbox.call("scheduler", cluster=self.cluster_facts, path=environment.get("PATH", ""))
         done = subprocess.run(
             arguments, env={**environment, **variables}, cwd=folder, capture_output=True, text=True, check=False
         )
@@ -189,7 +189,7 @@ class LocalJobs:
 
 def jobs_on(sandbox: Sandbox, cluster: str) -> SlurmJobs | LocalJobs:
     """The jobs of a sandbox's cluster."""
-    facts = sandbox._cluster(cluster)
+    facts = sandbox.cluster_facts(cluster)
     if facts["scheduler"] == "slurm":
         return SlurmJobs(Path(facts["slurm_conf"]), Path(facts["attempts"]), sandbox._mark)
     return LocalJobs(sandbox, cluster)

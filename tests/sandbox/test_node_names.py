@@ -29,8 +29,8 @@ sys.path.insert(0, root)
 environment = dict(os.environ, SLIPWAY_OPERATOR="job", SLIPWAY_RUN_KEY="run")
 module(root + "/templates/sagemaker/entry.py").write_placement(json.loads(config), environment)
 module(root + "/templates/kubernetes/start.py").rendezvous(environment)
-from launcher.agent.node.peers import _own_address
-print("announces", _own_address(environment["SLIPWAY_NODE"]), flush=True)
+from launcher.agent.node.peers import own_address
+print("announces", own_address(environment["SLIPWAY_NODE"]), flush=True)
 os.environ.update(environment)
 sys.argv = ["torchrun", "--nnodes=2", "--nproc-per-node=1", script]
 runpy.run_module("torch.distributed.run", run_name="__main__")

@@ -36,7 +36,7 @@ class TestQuestions:
 
     def test_control_socket_refuses_unknown_operation(self, sandbox):
         with pytest.raises(AwsError, match="no operation unheard-of"):
-            sandbox._call("unheard-of")
+            sandbox.call("unheard-of")
 
     def test_sandbox_folder_is_private(self, sandbox):
         assert sandbox._folder.stat().st_mode & 0o077 == 0

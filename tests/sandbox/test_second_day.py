@@ -235,7 +235,7 @@ class Account:
             obstacle=partial(update_obstacle, base=self.root, environment=self.session.environment),
         )
         fallback.tried.append(picked.quoted.plan.place)
-        return fallback._another()
+        return fallback.announce_next()
 
     def events(self):
         """How many events every stack has: a deployment adds some."""

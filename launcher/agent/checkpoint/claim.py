@@ -141,7 +141,7 @@ class Claim(threading.Thread):
             if owner is not None and owner.token == self._own.token:
                 self._written = stored  # written, and the answer was lost on its way
                 return None
-            if owner is not None and not self._is_free(owner, stored):
+            if owner is not None and not self.is_free(owner, stored):
                 return owner
             alive = owner is not None and not owner.released
             self.may_tag_at = time.monotonic() + (SETTLE_S if alive else 0.0)
@@ -190,7 +190,7 @@ class Claim(threading.Thread):
             if holder is None or holder.token != self._own.token:
                 return
 
-    def _is_free(self, owner: Owner, stored: StoredText | None) -> bool:
+    def is_free(self, owner: Owner, stored: StoredText | None) -> bool:
         """Whether this agent may take over from an owner."""
         if owner.run == self._own.run:
             if owner.attempt > self._own.attempt and not owner.released:

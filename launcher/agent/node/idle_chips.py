@@ -36,16 +36,17 @@ class IdleChips:
 
     def start(self) -> None:
         """Begin to look."""
-        threading.Thread(target=self._watch, name="idle-chips", daemon=True).start()
+        threading.Thread(target=self.watch, name="idle-chips", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no more: the command has ended."""
+        """End the watch: the command has ended."""
         self._over.set()
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Report chips that no process has used for the whole time of the watch."""
         used: dict[int, bool] = {}
-        looks = max(1, int(self._after_s / self._every_s))
-        for _ in range(looks):
+        checks = max(1, int(self._after_s / self._every_s))
+        for _ in range(checks):
             if self._over.wait(self._every_s):
                 return
             for chip, busy in chips_in_use(self._devices).items():

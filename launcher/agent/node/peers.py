@@ -62,7 +62,7 @@ class Peers(threading.Thread):
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
-        self._address = "127.0.0.1" if place.parts == 1 else _own_address(place.node)
+        self._address = "127.0.0.1" if place.parts == 1 else own_address(place.node)
         if place.part == 0:
             self._state["address"] = self._address
         self._listener = Listener(place.part, place.parts, now=time.monotonic())
@@ -318,7 +318,7 @@ class Peers(threading.Thread):
             )
 
 
-def _own_address(node: str) -> str:
+def own_address(node: str) -> str:
     """The address of this node's name in the job, else of its host name; loopback only without another.
 
     The host name may be no name in the network: every container of a SageMaker training job is called "aws".

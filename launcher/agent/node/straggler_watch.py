@@ -46,7 +46,7 @@ class StragglerWatch:
         gathered = self._gathered()
         # Its own work is exact; the clock of a chip is a sign, for trainers that do not report it.
         basis, spread = (WORK, gathered.work) if gathered.work.nodes > 1 else (CHIPS, gathered.chips)
-        slow = {rate.part: (rate, others) for rate, others in _slow_nodes(spread)}
+        slow = {rate.part: (rate, others) for rate, others in slow_nodes(spread)}
         self._since = {part: self._since.get(part, now) for part in slow}
         for part, (rate, others) in slow.items():
             if part not in self._named and now - self._since[part] >= HOLDS_S:
@@ -102,7 +102,7 @@ def watch(
     return StragglerWatch(peers.gather, remaining, log, usd_per_hour=(quoted or {}).get("usd_per_hour"))
 
 
-def _slow_nodes(spread: Spread) -> list[tuple[Rate, float]]:
+def slow_nodes(spread: Spread) -> list[tuple[Rate, float]]:
     """The nodes whose step takes longer than that of the others by SLOWER, with the median rate of the others."""
     compared = [(rate, spread.median_of_others(rate)) for rate in spread.slowest]
     return [(rate, others) for rate, others in compared if others is not None and others > rate.rate * (1 + SLOWER)]

@@ -192,7 +192,7 @@ class Endpoints:
         if live is None:
             raise ResourceRefusedError(f"Could not find endpoint {before.physical_resource_id}")
         config = _config(requested)
-        _refuse_variants(requested, live, config)
+        refuse_variants(requested, live, config)
         live.request = dict(requested.properties)
         live.last_modified_time = datetime.now(UTC)
         if config.name == live.config.name or _alarms(requested, requested.get("DeploymentConfig", {})):
@@ -353,7 +353,7 @@ def _alarms(requested: Requested, deployment: Mapping[str, Any]) -> bool:
     return any(alarms[name].state_value == _GOING_OFF for name in names)
 
 
-def _refuse_variants(requested: Requested, live: Live, config: StoredEntity) -> None:
+def refuse_variants(requested: Requested, live: Live, config: StoredEntity) -> None:
     """Refuse what UpdateEndpoint refuses of variants (SageMaker developer guide).
 
     "If the update would change the instance type for any model that is a target for auto scaling, the update fails"

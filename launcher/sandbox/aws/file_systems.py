@@ -62,7 +62,8 @@ def _fsx(requested: Requested) -> FSxBackend:
     return fsx_backends[requested.account_id][requested.region_name]
 
 
-def _create(requested: Requested) -> Created:
+def create_file_system(requested: Requested) -> Created:
+    """Create a file system, as CreateFileSystem accepts it."""
     kind = requested.need("FileSystemType")
     if kind != "LUSTRE":
         raise ResourceRefusedError(f"FileSystemType: the sandbox supports only LUSTRE, got {kind}")
@@ -88,7 +89,8 @@ def _create(requested: Requested) -> Created:
     return Created(physical_resource_id=created.file_system_id, attributes=attributes)
 
 
-def _change(requested: Requested, before: Created) -> Created:
+def change_file_system(requested: Requested, before: Created) -> Created:
+    """Change a file system, as UpdateFileSystem accepts it."""
     file_system = _fsx(requested).file_systems[before.physical_resource_id]
     capacity = int(requested.need("StorageCapacity"))
     if capacity < file_system.storage_capacity:
@@ -186,6 +188,6 @@ def install() -> None:
 
 
 MODELS = (
-    Model(type="AWS::FSx::FileSystem", make=_create, change=_change, remove=_remove),
+    Model(type="AWS::FSx::FileSystem", make=create_file_system, change=change_file_system, remove=_remove),
     Model(type="AWS::FSx::DataRepositoryAssociation", make=_make_link, change=_change_link, remove=_remove_link),
 )

@@ -76,7 +76,7 @@ def group_problems(request: Mapping[str, Any], limits: ClusterLimits, aws: AwsFa
     problems = complaints("pcs", ("CreateComputeNodeGroup",), request)
     if problems:
         return problems
-    problems.extend(_sizes(request["scalingConfiguration"], limits))
+    problems.extend(size_problems(request["scalingConfiguration"], limits))
     for config in request["instanceConfigs"]:
         if aws.instance_type(config["instanceType"]) is None:
             problems.append(f"instanceConfigs: EC2 has no instance type {config['instanceType']}")
@@ -91,7 +91,8 @@ def group_problems(request: Mapping[str, Any], limits: ClusterLimits, aws: AwsFa
     return problems
 
 
-def _sizes(scaling: Mapping[str, int], limits: ClusterLimits) -> Iterator[str]:
+def size_problems(scaling: Mapping[str, int], limits: ClusterLimits) -> Iterator[str]:
+    """What PCS refuses of a group's sizes."""
     least, most = scaling["minInstanceCount"], scaling["maxInstanceCount"]
     if least > most:
         yield f"scalingConfiguration: minInstanceCount {least} is more than maxInstanceCount {most}"
@@ -169,7 +170,7 @@ def update_problems(request: Mapping[str, Any], limits: ClusterLimits) -> list[s
     """Problems of an UpdateComputeNodeGroup request that scales a group."""
     problems = complaints("pcs", ("UpdateComputeNodeGroup",), request)
     if not problems and "scalingConfiguration" in request:
-        problems.extend(_sizes(request["scalingConfiguration"], limits))
+        problems.extend(size_problems(request["scalingConfiguration"], limits))
     return problems
 
 

@@ -46,7 +46,8 @@ def refuse_bad_request(request: Mapping[str, Any]) -> None:
         raise ImpossibleError(message, findings=complaints)
 
 
-def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
+def create_job(session: Session, request: Mapping[str, Any], key: str) -> None:
+    """Create a training job, or find the one that an earlier call with this key created."""
     name = str(request["TrainingJobName"])
     try:
         training_jobs.create(session, request)
@@ -131,7 +132,7 @@ class SageMakerTrainingCluster(DeployedCluster):
         )
         submission = submission_of(request, request.cluster.head_node, shipment, name)
         submission.write(request.folder)
-        _create(session, call, request.key)
+        create_job(session, call, request.key)
         done = submission.with_job(Submitted(job=name, key=request.key, folder=name))
         done.write(request.folder)
         request.folder.append_event("submitted", job=name, key=request.key)

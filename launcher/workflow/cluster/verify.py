@@ -64,7 +64,7 @@ def verify(
         reading.checks.holds(f"stack {state.name}", state.status in COMPLETE)
     if deployed_now:
         reading.checks.equal("plan digest", plan.digest, reading.main.outputs.get("PlanDigest"))
-    unread = _read(reading)
+    unread = read_back(reading)
     _refuse(reading)
     return Verification(stacks=states, verified=tuple(reading.checks.agreed), unread=unread)
 
@@ -97,7 +97,7 @@ def _refuse(reading: Reading) -> None:
         raise DeploymentFailedError(f"the deployment differs from the plan:\n{listed}")
 
 
-def _read(reading: Reading) -> dict[str, str]:
+def read_back(reading: Reading) -> dict[str, str]:
     """Run every reader whose types exist; return the types that no reader could read, with the reason."""
     created_types = {resource.type for resource in reading.resources} - {"AWS::CDK::Metadata"}
     unread = dict.fromkeys(created_types, "created, but Slipway has no check for it")

@@ -138,7 +138,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
     if shared is not None and users:
         retained.append(leftovers.used_network(session, catalog, target.region, shared, users))
     going += [store] if store is not None and erase else []
-    kind = _kind_of(training)
+    kind = kind_of(training)
     result = Survey(
         subject=target,
         going=tuple(going),
@@ -174,7 +174,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
     )
 
 
-def _kind_of(stack: StackState | None) -> TargetKind | None:
+def kind_of(stack: StackState | None) -> TargetKind | None:
     """The target of a cluster's own stack, by its outputs; None if CloudFormation alone can remove the stack."""
     outputs = set() if stack is None else set(stack.outputs)
     known = [kind for kind, target in TARGETS.items() if target.own_outputs and outputs.issuperset(target.own_outputs)]
@@ -210,7 +210,7 @@ def take_down(
     for stack in surveyed.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
             _erase(surveyed, stack, session, notify)
-        kind = _kind_of(stack)
+        kind = kind_of(stack)
         if kind is not None:
             cluster_at(kind).empty(session, stack.outputs, notify, pause or stacks.wait)
         try:

@@ -139,9 +139,9 @@ class Comparison(Opened[Priced]):
     @cached_property
     def port(self) -> Port | None:
         """The calculation of the port; None if no port is needed."""
-        return self._port(self.decisive_pair or self._apart)
+        return self.port_of(self.decisive_pair or self._apart)
 
-    def _port(self, pair: Pair) -> Port | None:
+    def port_of(self, pair: Pair) -> Port | None:
         """The calculation of the port between the sides of a pair; None if a side is missing, or for hours."""
         train, totals = self.request.workload.train, pair.totals
         if train is None or not train.by_tokens or totals is None:
@@ -192,7 +192,7 @@ class Comparison(Opened[Priced]):
 
     def _other_options(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What the other purchase options say, the port over all runs included: what agrees, and what differs."""
-        ports = ((pair, self._port(pair)) for pair in self.pairs)
+        ports = ((pair, self.port_of(pair)) for pair in self.pairs)
         return other_options([(pair, found.chance) for pair, found in ports if found is not None], self.decisive_pair)
 
     def _terms(self, train: TrainingWorkload) -> Terms:

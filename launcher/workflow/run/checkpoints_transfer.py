@@ -128,7 +128,7 @@ def fetch(
 
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _partial_folder(place.parent) as partial:
+        with partial_folder(place.parent) as partial:
             with ThreadPoolExecutor(WORKERS) as pool:
                 alone, packs = _apart(files)
                 wrong = [line for line in pool.map(fetch, alone) if line is not None]
@@ -148,7 +148,7 @@ def fetch(
 
 
 @contextmanager
-def _partial_folder(above: Path) -> Iterator[Path]:
+def partial_folder(above: Path) -> Iterator[Path]:
     """A new folder, removed at the end unless it was renamed; what killed restores left there is removed first.
 
     A restore holds a lock on its folder, which ends with its process.

@@ -134,7 +134,7 @@ def _refuse_unfit(action: NodeAction, node: ClusterNode) -> None:
 def _list_nodes(
     name: str, folder: RunFolder, access: ClusterAccess, now: datetime, *, boots: bool = True
 ) -> ListedNodes:
-    nodes = _idle_since_job(cluster_of(access.plan).nodes(access), folder, access.plan.place.nodes)
+    nodes = idle_since_job(cluster_of(access.plan).nodes(access), folder, access.plan.place.nodes)
     return ListedNodes(
         name=name,
         run=folder.path.name,
@@ -149,7 +149,7 @@ def _list_nodes(
     )
 
 
-def _idle_since_job(nodes: Sequence[ClusterNode], folder: RunFolder, of_job: int) -> tuple[ClusterNode, ...]:
+def idle_since_job(nodes: Sequence[ClusterNode], folder: RunFolder, of_job: int) -> tuple[ClusterNode, ...]:
     """The nodes, idle at most since the end of the run's last attempt, which had them all if it needs as many.
 
     Kubernetes keeps no record of a pod that was evicted or whose job was cancelled.
@@ -173,7 +173,7 @@ def _rate(folder: RunFolder, types: Sequence[str]) -> Decimal | None:
     return (quote.rates or NO_RATES).for_types(types, quote.usd_per_hour) / quote.nodes
 
 
-def _dearest_rate(folder: RunFolder) -> Decimal | None:
+def dearest_rate(folder: RunFolder) -> Decimal | None:
     """The rate of one node of the dearest type that EC2 may choose; None if it has no choice."""
     if not (folder.path / QUOTE_FILE).is_file():
         return None
@@ -202,5 +202,5 @@ def _facts(folder: RunFolder, listed: ListedNodes, node: ClusterNode, now: datet
         usd_per_hour=rate,
         job_usd_per_hour=None if rate is None else rate * len(of_job),
         unsaved_s=unsaved_s(read_events(folder.path / JOB_FOLDER / EVENTS), now) if node.job is not None else None,
-        dearest_usd_per_hour=_dearest_rate(folder),
+        dearest_usd_per_hour=dearest_rate(folder),
     )

@@ -125,7 +125,7 @@ def collect(
         bundle.missing["cluster"] = mask_secrets(_reason(problem), bundle.secrets)
     try:
         with job_nodes(name, folder, environment) as nodes:
-            _add_nodes(bundle, nodes)
+            add_nodes(bundle, nodes)
     except (SlipwayError, OSError) as problem:
         bundle.missing["node"] = mask_secrets(_reason(problem), bundle.secrets)
     bundle.files = {"README.txt": _readme(name, folder, now, bundle), **bundle.files}
@@ -222,7 +222,7 @@ def _add_cluster(bundle: Bundle, access: ClusterAccess, names: Iterable[str]) ->
         bundle.add(f"stacks/{stack}.txt", lambda stack=stack: _events(access.session, stack))  # type: ignore[misc]
 
 
-def _add_nodes(bundle: Bundle, nodes: Nodes) -> None:
+def add_nodes(bundle: Bundle, nodes: Nodes) -> None:
     """Add what the nodes of a running job say of themselves: to read an idle one would start a job or a pod on it."""
     started = time.monotonic()
     for number, node in enumerate(nodes.names):

@@ -103,7 +103,7 @@ class Fallback:
         self.tried.append(quoted.plan.place)
         while True:
             try:
-                done = launch_quote(priced, rank, quoted, replace(self.options, give_up=self._another))
+                done = launch_quote(priced, rank, quoted, replace(self.options, give_up=self.announce_next))
             except NoCapacityError as problem:
                 if deploys(quoted.plan):
                     self.failed_plans.append(quoted.plan)
@@ -145,7 +145,8 @@ class Fallback:
         except SlipwayError as problem:
             return problem.message
 
-    def _another(self) -> bool:
+    def announce_next(self) -> bool:
+        """Report the next candidate that the gate allows; return whether there is one."""
         priced = self.candidates()
         rank = self._next(priced)
         if rank is None:

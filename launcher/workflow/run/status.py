@@ -118,7 +118,7 @@ def run_state(
     if submission is None and goes_on(folder):
         return _followed_here(name, folder)
     if submission is None:
-        return _with_stacks(_ended_state(name, folder), folder, environment)
+        return _with_stacks(ended_state(name, folder), folder, environment)
     try:
         with gone_if_removed(submission, environment):
             return _current_state(name, folder, submission, environment, notify)
@@ -126,7 +126,7 @@ def run_state(
         notify(problem.message)
         if isinstance(problem, SandboxOutOfReachError) and goes_on(folder):
             return _followed_here(name, folder)
-        last_state = _ended_state(name, folder)
+        last_state = ended_state(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
         # A killed launch whose job was submitted: how the job ended is not known.
         unknown = last_state.status in (RunStatus.RUNNING.value, KILLED)
@@ -135,10 +135,10 @@ def run_state(
 
 def _followed_here(name: str, folder: RunFolder) -> RunState:
     """The state of a run whose command runs on this computer: by what that command brings into the folder."""
-    state = _with_job(_ended_state(name, folder), folder)
+    state = with_job_data(ended_state(name, folder), folder)
     if not state.attempts or state.status != RunStatus.RUNNING.value:
         return state
-    return _with_meter(state, folder, datetime.now(UTC))
+    return with_meter(state, folder, datetime.now(UTC))
 
 
 def read_before_removal(name: str, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
@@ -198,15 +198,15 @@ def _current_state(
         source = connection.source
         recorded_submission = find_submission(folder, source)
         if recorded_submission is None:
-            return replace(_ended_state(name, folder), status=NOT_SUBMITTED, submission=submission)
+            return replace(ended_state(name, folder), status=NOT_SUBMITTED, submission=submission)
         facts = source.facts(recorded_submission.submitted_job)
         Mirror(source=source, job=recorded_submission.submitted_job, folder=folder.path / JOB_FOLDER).sync()
     split_log(folder, source.log_name(recorded_submission.submitted_job))
-    before = _ended_state(name, folder).status
-    now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts, environment)
+    before = ended_state(name, folder).status
+    now, judged = datetime.now(UTC), running_state(name, folder, recorded_submission, facts, environment)
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
-        return _with_meter(judged, folder, now, None if simulated else environment)
+        return with_meter(judged, folder, now, None if simulated else environment)
     if judged.status != before:
         keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), notify)
         share(name, folder, environment, now, notify)
@@ -226,7 +226,7 @@ def without_removed(
     return replace(state, report=replace(state.report, left_up_usd_per_hour=None))
 
 
-def _with_meter(
+def with_meter(
     state: RunState, folder: RunFolder, now: datetime, environment: Mapping[str, str] | None = None
 ) -> RunState:
     """The state of a running job with its meter, and with the nodes that slow it down."""
@@ -235,7 +235,8 @@ def _with_meter(
     return replace(state, meter=reading, stragglers=slow)
 
 
-def _ended_state(name: str, folder: RunFolder) -> RunState:
+def ended_state(name: str, folder: RunFolder) -> RunState:
+    """The state of a run that no scheduler is asked about: from its folder alone."""
     has = (folder.path / "report.json").exists()  # also a pipe or device, which is no report
     report = stored_report(folder) if has else None
     command, unstarted = read_command(folder), recorded_unstarted(read_events(folder.events))
@@ -264,7 +265,7 @@ def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Re
     """The report of a running job, with its current attempts and clock, as in `status`."""
     if status_of(folder, report) != RunStatus.RUNNING.value or report.endpoint is not None:
         return report
-    state = _with_job(_ended_state(name, folder), folder)
+    state = with_job_data(ended_state(name, folder), folder)
     if state.report is None or not state.attempts:
         return report
     running = hours_at(state.attempts, now) - sum(attempt.hours for attempt in state.attempts)
@@ -332,7 +333,7 @@ def _deployed_stacks(folder: RunFolder, report: Report | None) -> tuple[str, ...
     return tuple(sorted(name for name in {*outputs, *states} if states.get(name) != stacks.REMOVED))
 
 
-def _state(
+def running_state(
     name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None, environment: Mapping[str, str]
 ) -> RunState:
     """The state of a run from its scheduler, agent and trainer; updates its report."""
@@ -344,7 +345,7 @@ def _state(
     status = STOPPED if stopped is not None else status
     with suppress(SchedulerEndedError):
         record_lost(folder, submission, environment_of(submission, environment), facts)
-    state = _with_job(_ended_state(name, folder), folder)
+    state = with_job_data(ended_state(name, folder), folder)
     output = last_output(folder) if status == RunStatus.FAILED.value else ()
     state = replace(state, attempts=close_last(state.attempts, facts), last_output=output)
     ran = cancelled_attempts(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts
@@ -374,7 +375,7 @@ def _state(
     return state
 
 
-def _with_job(known: RunState, folder: RunFolder) -> RunState:
+def with_job_data(known: RunState, folder: RunFolder) -> RunState:
     """A run with the data of its agent and its trainer, as far as copied into its folder."""
     place = folder.path / JOB_FOLDER
     events, metric = job_events(folder), _last_metric(place)

@@ -75,7 +75,7 @@ class HeadNode(Machine):
         (self.instance,) = {
             output["HeadNodeInstanceId"] for output in outputs.values() if "HeadNodeInstanceId" in output
         }
-        variables = client_environment(Path(sandbox._cluster("slipway-own")["slurm_conf"]))
+        variables = client_environment(Path(sandbox.cluster_facts("slipway-own")["slurm_conf"]))
         path = f"{self.home}/bin:{os.environ['PATH']}:{variables['PATH']}"
         self.environment = {**sandbox.job_environment(os.environ), **variables, "HOME": str(self.home), "PATH": path}
 

@@ -55,8 +55,8 @@ class TestTakeOver:
         ids=["earlier attempt", "same attempt", "later, done", "other run", "other run, silent", "other run, done"],
     )
     def test_claim_is_free_by_owner_and_age(self, claim, there, age_s, free):
-        assert claim._is_free(there, self.stored_text(age_s)) is free
+        assert claim.is_free(there, self.stored_text(age_s)) is free
 
     def test_a_later_attempt_is_not_disturbed(self, claim):
         with pytest.raises(TakenOverError, match="attempt 3 on p5-1"):
-            claim._is_free(owner(attempt=3), self.stored_text(9999.0))
+            claim.is_free(owner(attempt=3), self.stored_text(9999.0))

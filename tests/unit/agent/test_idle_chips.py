@@ -89,7 +89,7 @@ def test_used_or_unknown_chips_are_not_reported(neuron, tmp_path, held):
         neuron(*held)
     log = tmp_path / "events.jsonl"
     watch = IdleChips(EventLog(log), after_s=0.2, every_s=0.1, devices=tmp_path)
-    watch._watch()
+    watch.watch()
     assert events(log) == []
 
 
@@ -98,5 +98,5 @@ def test_command_with_an_early_end_reports_no_idle_chips(neuron, tmp_path):
     log = tmp_path / "events.jsonl"
     watch = IdleChips(EventLog(log), after_s=60, every_s=30, devices=tmp_path)
     watch.stop()
-    watch._watch()
+    watch.watch()
     assert events(log) == []

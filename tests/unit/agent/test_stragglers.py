@@ -185,7 +185,7 @@ for step in range(1, 400):
             node_rates.stop()
     slow = work.slowest[0]
     assert slow.node == "vn1"
-    assert straggler_watch._slow_nodes(work)[0][0] == slow
+    assert straggler_watch.slow_nodes(work)[0][0] == slow
     assert 1 / slow.rate >= 0.04
 
 

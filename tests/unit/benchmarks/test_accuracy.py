@@ -388,7 +388,7 @@ def test_measurements_correct_the_estimate(tmp_path, capsys):
     known = replace(load_training(), measured=(scaling.as_measured(row),))
     assert accuracy.outcome(row, load_training()).ratio > 1.5
     assert accuracy.outcome(row, known).ratio == pytest.approx(1, abs=0.05)
-    assert accuracy._facts(path).measured == known.measured
+    assert accuracy.training_facts_of(path).measured == known.measured
     assert accuracy.main(["--measured", str(tmp_path / "none.jsonl"), "--json"]) == 2
     path.write_text("{}")
     assert accuracy.main(["--measured", str(path), "--json"]) == 2

@@ -1,13 +1,13 @@
 """The page of `make bench`: figures as tables, single ones before lists."""
 
-from benchmarks.__main__ import AIMS, TITLES, _table
+from benchmarks.__main__ import AIMS, TITLES, figures_table
 from benchmarks.plan_speed import MAX_OF_IMPORTS, PLANS
 from benchmarks.spot_interval import Cell, summary
 
 
 def test_figures_are_rendered_as_tables() -> None:
     figures = {"base_s": 0.1, "commands": [{"name": "any", "most": 4.0}, {"name": "one", "most": None}]}
-    assert list(_table(figures)) == [
+    assert list(figures_table(figures)) == [
         "| figure | value |",
         "|---|---|",
         "| base_s | 0.1 |",

@@ -184,7 +184,7 @@ def test_other_purchase_options_appear_in_flips_or_reasons(compare_plan, target)
     whole = [pair for pair in comparison.pairs if pair.totals is not None and pair is not decisive_pair]
     assert whole
     for pair in whole:
-        chances = [comparison._port(each).chance for each in (pair, decisive_pair)]
+        chances = [comparison.port_of(each).chance for each in (pair, decisive_pair)]
         agrees = len({(chance > 0.7) - (chance < 0.3) for chance in chances}) == 1
         where = comparison.verdict.reasons if agrees else comparison.verdict.flips
         assert any(text.startswith(f"{pair.name} on both sides: ") for text in where)

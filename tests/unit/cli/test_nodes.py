@@ -15,7 +15,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.straggler import Straggler
 from launcher.records import run_folder
 from launcher.targets.clusters import cluster_at
-from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction, _idle_since_job
+from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction, idle_since_job
 
 AT = datetime(2026, 11, 28, 12, tzinfo=UTC)
 CLUSTERS = ("parallelcluster", "pcs", "eks", "hyperpod-slurm", "hyperpod-eks")
@@ -128,7 +128,7 @@ def test_node_is_idle_since_end_of_attempt_that_had_all_nodes(empty_run, of_job,
     ]
     (empty_run.path / "job").mkdir()
     (empty_run.path / "job" / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    busy, idle, down = _idle_since_job(NODES[:3], empty_run, of_job)
+    busy, idle, down = idle_since_job(NODES[:3], empty_run, of_job)
     assert busy.idle_since is None
     assert (idle.idle_since, down.idle_since) == (AT - timedelta(hours=hours),) * 2
 

@@ -18,7 +18,7 @@ from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
 from launcher.records.command_record import recorded_command
 from launcher.workflow.history.attempts import record_unstarted
-from launcher.workflow.run.status import _ended_state, _with_job
+from launcher.workflow.run.status import ended_state, with_job_data
 from tests.plans import ROOT
 from tests.unit.cli.reports import QUOTE, REPORT
 from tests.unit.records.submissions import NODE, submission
@@ -316,7 +316,7 @@ def test_status_names_idle_chips_of_newest_attempt(empty_run, slipway):
         {"event": "chips-idle", "attempt": 2, "node": "a2", "reason": reason},
     ]
     (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    state = _with_job(_ended_state("tiny", empty_run), empty_run)
+    state = with_job_data(ended_state("tiny", empty_run), empty_run)
     assert state.idle_chips == f"a2: {reason}"
     assert f"  warning: a2: {reason}" in status_page(state, 100)
 

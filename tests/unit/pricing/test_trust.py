@@ -105,6 +105,6 @@ def found_over(plan, cache):
 def test_fallen_price_is_reported_with_the_earlier_price():
     fell = "fell by 49% from 55.04 (2026-09-19) to 28"
     price = Price(usd=Decimal(28), source="s", basis=Basis.LISTED, as_of=date(2026, 11, 20), note=f"local; {fell}")
-    (finding,) = trust._price_decrease(price)
+    (finding,) = trust.price_decrease(price)
     assert finding.message == f"the price {fell}"
-    assert list(trust._price_decrease(replace(price, note="local"))) == []
+    assert list(trust.price_decrease(replace(price, note="local"))) == []

@@ -92,7 +92,7 @@ class TestTemplates:
 
     def read_by(self, path):
         """The values that a template and what it includes read."""
-        tree = engine._environment(asset("templates")).parse(path.read_text(encoding="utf-8"))
+        tree = engine.template_environment(asset("templates")).parse(path.read_text(encoding="utf-8"))
         others = [asset("templates") / template for template in meta.find_referenced_templates(tree)]
         return meta.find_undeclared_variables(tree).union(*(self.read_by(other) for other in others))
 
@@ -107,6 +107,6 @@ class TestTemplates:
             render_template(path.relative_to(asset("templates")).as_posix())
 
     def test_template_environment_has_three_filters_and_no_globals(self):
-        environment = engine._environment(asset("templates"))
+        environment = engine.template_environment(asset("templates"))
         assert set(environment.filters) == {"indented", "shell", "yaml"}
         assert environment.globals == {}

@@ -45,7 +45,7 @@ def update_variants(before, after, *, scaled=False, **properties):
     if scaled:
         targets = applicationautoscaling_backends[ACCOUNT][REGION].targets
         targets["sagemaker:variant:DesiredInstanceCount"] = {"endpoint/chat/variant/main": object()}
-    endpoints._refuse_variants(request_values("AWS::SageMaker::Endpoint", **properties), live, configs[1])
+    endpoints.refuse_variants(request_values("AWS::SageMaker::Endpoint", **properties), live, configs[1])
 
 
 def update_node_group(*, image=False, other=False):
@@ -77,8 +77,8 @@ def update_node_group(*, image=False, other=False):
 
 def shrink_file_system(gib):
     made = request_values("AWS::FSx::FileSystem", FileSystemType="LUSTRE", StorageCapacity=4800, SubnetIds=["subnet-1"])
-    created = file_systems._create(made)
-    file_systems._change(replace(made, properties={**made.properties, "StorageCapacity": gib}), created)
+    created = file_systems.create_file_system(made)
+    file_systems.change_file_system(replace(made, properties={**made.properties, "StorageCapacity": gib}), created)
 
 
 def refuse(problems):
@@ -88,7 +88,7 @@ def refuse(problems):
 
 def grow_beyond_size(most):
     limits = pcs_request.ClusterLimits(size="SMALL", max_instances=20, subnets=())
-    refuse(pcs_request._sizes({"minInstanceCount": 0, "maxInstanceCount": most}, limits))
+    refuse(pcs_request.size_problems({"minInstanceCount": 0, "maxInstanceCount": most}, limits))
 
 
 def change_slurm(version):

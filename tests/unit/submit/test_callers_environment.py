@@ -211,7 +211,7 @@ def test_submission_with_a_read_only_variable_succeeds(submit):
 
 def test_step_beside_the_job_has_no_variables_of_another_one(submit):
     nodes = SlurmNodes(head=LocalShell({}), job="12", folder=str(submit.job), names=("n1",))
-    (bash, *words) = nodes.head.direct(nodes._step("n1", ["true"]))
+    (bash, *words) = nodes.head.direct(nodes.step_script("n1", ["true"]))
     environment = {"PATH": submit.path, **KEPT, **OTHERS["salloc"], **OTHERS["options"]}
     subprocess.run([shutil.which(bash), *words], env=environment, check=True)
     seen = environment_of(Path(submit.job, "seen-by-srun"))

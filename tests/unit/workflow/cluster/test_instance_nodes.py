@@ -29,7 +29,7 @@ from launcher.targets.ec2.cluster import InstancesCluster
 from launcher.targets.sagemaker_training.cluster import SageMakerTrainingCluster
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.instance_jobs import FAILED_START, InstanceJobs
-from launcher.workflow.run.cluster_nodes import _dearest_rate
+from launcher.workflow.run.cluster_nodes import dearest_rate
 from tests.plans import EXAMPLES
 from tests.unit.cli.reports import QUOTE
 
@@ -180,7 +180,7 @@ def test_replacement_costs_at_most_the_dearest_type_that_ec2_may_choose(access, 
     facts = NodeFacts(
         node=InstancesCluster().nodes(access)[0],
         usd_per_hour=Decimal(20),
-        dearest_usd_per_hour=_dearest_rate(folder),
+        dearest_usd_per_hour=dearest_rate(folder),
     )
     cost = InstancesCluster().node_effect(NodeAction.REPLACE, facts).cost
     assert cost.startswith("the new instance costs at most $45.00 an hour (EC2 chooses its type) from its start")

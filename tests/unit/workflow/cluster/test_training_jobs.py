@@ -12,7 +12,7 @@ from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.job import JobState, Submitted
 from launcher.model.report import EndedBy
 from launcher.submit.jobs import UnreachableError
-from launcher.targets.sagemaker_training.cluster import _create, refuse_bad_request
+from launcher.targets.sagemaker_training.cluster import create_job, refuse_bad_request
 from launcher.workflow.cluster.training_jobs import TrainingJobs, facts_of
 from launcher.workflow.history.attempts import attempts, close_last
 
@@ -129,14 +129,14 @@ def tags(key):
 
 def test_training_job_of_same_submission_is_reused():
     api = Api(create_training_job="ResourceInUse: taken", describe_training_job=describe(), list_tags=tags(JOB.key))
-    _create(session(sagemaker=api), REQUEST, JOB.key)
+    create_job(session(sagemaker=api), REQUEST, JOB.key)
     assert [name for name, _ in api.requests] == ["create_training_job", "describe_training_job", "list_tags"]
 
 
 def test_training_job_name_of_other_submission_refused():
     api = Api(create_training_job="ResourceInUse: taken", describe_training_job=describe(), list_tags=tags("other"))
     with pytest.raises(DeploymentFailedError, match="to another submission") as refused:
-        _create(session(sagemaker=api), REQUEST, JOB.key)
+        create_job(session(sagemaker=api), REQUEST, JOB.key)
     assert refused.value.exit_code == 6
     assert source(api).find(JOB.key, JOB.folder) is None
 
@@ -144,7 +144,7 @@ def test_training_job_name_of_other_submission_refused():
 def test_exceeded_quota_is_named_with_instance_kind():
     api = Api(create_training_job="ResourceLimitExceeded: The account-level service limit is 0 Instances")
     with pytest.raises(DeploymentFailedError, match="service limit is 0") as refused:
-        _create(session(sagemaker=api), REQUEST, JOB.key)
+        create_job(session(sagemaker=api), REQUEST, JOB.key)
     assert "'ml.p5.48xlarge for spot training job usage'" in refused.value.hint
 
 

@@ -13,7 +13,7 @@ from launcher.aws.session import Session
 from launcher.aws.stacks import StackResource, StackState
 from launcher.model.errors import AwsError
 from launcher.workflow.cluster.readback.reading import Reading
-from launcher.workflow.cluster.verify import _read
+from launcher.workflow.cluster.verify import read_back
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
@@ -59,7 +59,7 @@ def test_unreadable_resource_is_noted_without_failure(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "AuthorizationError", "not authorized", http_status_code=403)
     reader = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
-    unread = _read(reader)
+    unread = read_back(reader)
     assert set(unread) == {"AWS::SNS::Topic", "AWS::SNS::TopicPolicy"}
     assert all("not read back: describe topic" in reason for reason in unread.values())
     assert reader.checks.wrong == []
@@ -69,12 +69,12 @@ def test_other_read_failure_is_raised(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "NotFound", "Topic does not exist", http_status_code=404)
     with pytest.raises(AwsError, match="NotFound"):
-        _read(reading(client, "AWS::SNS::Topic"))
+        read_back(reading(client, "AWS::SNS::Topic"))
 
 
 def test_resource_type_without_reader_is_named(sns):
     client, _ = sns
-    assert _read(reading(client, "AWS::XRay::Group", "AWS::CDK::Metadata")) == {
+    assert read_back(reading(client, "AWS::XRay::Group", "AWS::CDK::Metadata")) == {
         "AWS::XRay::Group": "created, but Slipway has no check for it"
     }
 
@@ -85,7 +85,7 @@ def test_every_difference_of_resource_is_collected(sns):
     stub.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": TOPIC})
     stub.add_response("list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": TOPIC})
     reader = reading(client, "AWS::SNS::Topic")
-    assert _read(reader) == {}
+    assert read_back(reader) == {}
     publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com"
     assert reader.checks.wrong == [
         "topic: planned slipway p5-spot, found another",

@@ -15,7 +15,7 @@ from launcher.aws.stacks import StackState
 from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.removal import Removal, Retained, RetainedKind
-from launcher.workflow.deploy.down import Subject, Survey, _kind_of, subject, survey, take_down
+from launcher.workflow.deploy.down import Subject, Survey, kind_of, subject, survey, take_down
 
 ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
 
@@ -38,7 +38,7 @@ def write(path, **keys):
 )
 def test_target_kind_follows_from_the_stack_outputs(outputs, kind):
     stack = StackState(id=ID, name="a", status="", protected=False, outputs=dict.fromkeys(outputs, "x"), tags={})
-    assert _kind_of(stack) == kind
+    assert kind_of(stack) == kind
 
 
 class TestSubject:

@@ -12,7 +12,7 @@ from launcher.aws.stacks import describe
 from launcher.catalog.load import load
 from launcher.planning.pin import pinned_plan
 from launcher.targets.registry import TARGETS
-from launcher.workflow.deploy.down import _kind_of
+from launcher.workflow.deploy.down import kind_of
 from launcher.workflow.deploy.failed_creation import empty_failed_creation, with_left_resources
 from tests.infra.registry import schemas
 from tests.plans import ROOT
@@ -78,7 +78,7 @@ def test_stack_without_outputs_is_recognized_by_the_remaining_cluster(account, s
     holds(stubs["cloudformation"], ("Profile", "AWS::IAM::InstanceProfile", "p"), CLUSTER)
     stack = with_left_resources(session, describe(session, NAME))
     assert stack.outputs == {"PcsClusterId": "pcs_abc123"}
-    assert _kind_of(stack) == "pcs"
+    assert kind_of(stack) == "pcs"
 
 
 def test_stack_with_a_deleted_cluster_has_no_outputs_and_no_target(account):
@@ -86,7 +86,7 @@ def test_stack_with_a_deleted_cluster_has_no_outputs_and_no_target(account):
     stack_is(stubs["cloudformation"], "ROLLBACK_FAILED")
     holds(stubs["cloudformation"], CLUSTER, status="DELETE_COMPLETE")
     stack = with_left_resources(session, describe(session, NAME))
-    assert (stack.outputs, _kind_of(stack)) == ({}, None)
+    assert (stack.outputs, kind_of(stack)) == ({}, None)
 
 
 def test_stack_with_outputs_is_unchanged(account):

@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[4]
 BLOCKED = """
 import sys, time
 from pathlib import Path
-from launcher.workflow.run.checkpoints_transfer import _partial_folder
-with _partial_folder(Path(sys.argv[1])) as folder:
+from launcher.workflow.run.checkpoints_transfer import partial_folder
+with partial_folder(Path(sys.argv[1])) as folder:
     (folder / "a").write_text("half")
     print(folder.name, flush=True)
     time.sleep(60)

@@ -112,7 +112,7 @@ class ThisComputer:
 def test_bundle_has_what_nodes_of_running_job_say_and_names_those_that_do_not_answer(monkeypatch):
     monkeypatch.setattr(debug_bundle, "MAX_NODES", 2)
     bundle = debug_bundle.Bundle(secrets=frozenset())
-    debug_bundle._add_nodes(bundle, ThisComputer("first", "broken", "third", "fourth"))
+    debug_bundle.add_nodes(bundle, ThisComputer("first", "broken", "third", "fourth"))
     assert all(f"\n$ {part}" in f"\n{bundle.files['node/first.txt']}" for part in ("uptime\n", "df -h\n", "dmesg\n"))
     assert bundle.missing == {
         "node/broken.txt": "broken: sh: no answer for api_key=[masked]",

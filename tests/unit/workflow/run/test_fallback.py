@@ -103,8 +103,8 @@ class TestObstacles:
             return None if quoted.plan.place.option is PurchaseOption.ON_DEMAND else "its network stays in use2-az1"
 
         fallback = self.fallback(priced_once, messages, obstacle)
-        assert fallback._another()
-        assert fallback._another()
+        assert fallback.announce_next()
+        assert fallback.announce_next()
         best = next(place for place in places if place.option is PurchaseOption.ON_DEMAND)
         before = places[: places.index(best)]
         assert checked == [*before, best]
@@ -116,7 +116,7 @@ class TestObstacles:
             raise AwsError("no answer")
 
         messages = []
-        assert not self.fallback(priced_once, messages, obstacle)._another()
+        assert not self.fallback(priced_once, messages, obstacle).announce_next()
         assert messages[-1].endswith("the job continues to wait")
 
 

@@ -22,7 +22,7 @@ from launcher.records.run_state import RunState
 from launcher.records.submission import HeadNode, Submission
 from launcher.workflow.cluster.guard_stop import NO_STOP, guard_stop
 from launcher.workflow.history.attempts import read_events, record_stop, recorded_stop
-from launcher.workflow.run.status import _state, run_state, without_removed
+from launcher.workflow.run.status import run_state, running_state, without_removed
 from launcher.workflow.run.submission_watch import REQUEUE_S, STOP_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 from launcher.workflow.run.timeline import timeline
 from tests.unit.records.reports import ENDPOINT, REPORT
@@ -315,7 +315,7 @@ def test_stop_of_pods_of_job_that_failed_or_runs_again_is_the_cause_of_their_att
     (tmp_path / "job" / "events.jsonl").write_text("".join(lines))
     facts = replace(WAITING, state=state, word="Failed", reason="")
     for _ in range(2):
-        read = _state("tiny", folder, submission, facts, VARIABLES)
+        read = running_state("tiny", folder, submission, facts, VARIABLES)
     assert [attempt.ended_by for attempt in read.attempts] == ["time-limit", *([None] if again else [])]
     assert (read.report.guard_reason, stored_report(folder).guard_reason) == (reason, reason)
     assert len(folder.events.read_text().splitlines()) == 1

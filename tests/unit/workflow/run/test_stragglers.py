@@ -12,7 +12,7 @@ from launcher.model.meter import Meter, Terms
 from launcher.model.money import Range, UsdRange
 from launcher.model.run_cost import RunRates
 from launcher.records import run_folder
-from launcher.workflow.run.status import _ended_state, _with_job, _with_meter
+from launcher.workflow.run.status import ended_state, with_job_data, with_meter
 from launcher.workflow.run.stragglers import stragglers
 from tests.unit.cli.reports import QUOTE
 
@@ -136,7 +136,7 @@ def test_state_of_a_running_job_lists_stragglers(tmp_path):
     (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (STARTED, SLOW)))
     lines = [{"step": step, "steps": 1000, "seconds": step * 36.0} for step in range(1, 101)]
     (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    state = _with_meter(_with_job(_ended_state("job", folder), folder), folder, NOW)
+    state = with_meter(with_job_data(ended_state("job", folder), folder), folder, NOW)
     assert [(slow.node, slow.percent) for slow in state.stragglers] == [("n2", 25)]
     # 900 steps of 36 s are nine hours.
     assert state.stragglers[0].hours_until_end == pytest.approx(9 * 0.125)
