@@ -46,18 +46,19 @@ Notify: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The additions of the command line to a plan file, under the names of its options."""
+    """The additions of the command line to a plan file, under the names of its options.
+
+    `now` is the time of pricing, UTC; None: the current time. `cache` is the folder of refreshed prices; None: the
+    user's own folder. `settings` are values over those of the plan file, each KEY=VALUE.
+    """
 
     region: str | None = None
     everything: bool = False
     prices_as_of: date | None = None
     max_price_age: int | None = None
     max_usd: Decimal | None = None
-    # The folder of refreshed prices; None: the user's own folder.
     cache: Path | None = None
-    # The time of pricing, UTC; None: the current time.
     now: datetime | None = None
-    # Values over those of the plan file, each KEY=VALUE.
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
