@@ -91,7 +91,7 @@ def _with_quotas(priced: Priced, environment: Mapping[str, str], notify: Notify)
     places: dict[tuple[str, str], None] = {}
     for candidate in priced.candidates:
         place, known = candidate.place, candidate.usd is not None and candidate.place.instance_type
-        service = "sagemaker" if target_of(place.target).managed else "ec2"
+        service = "sagemaker" if target_of(place.target).is_managed else "ec2"
         regions = {region for region, other in places if other == service}
         if known and (place.region in regions or len(regions) < MAX_REGIONS):
             places[place.region, service] = None

@@ -141,7 +141,7 @@ def test_quota_that_forbids_a_row_refuses_it_with_the_request_to_make(with_live_
     _, after, _ = with_live_rows(LONG_JOB)
     assert after.standing(1) is Standing.IMPOSSIBLE
     gate = after.quote(1).gate
-    assert not gate.allowed
+    assert not gate.allows_launch
     assert said in gate.reason
     assert "the plan needs 2 (" in gate.reason
     assert "aws service-quotas request-service-quota-increase --region us-east-2 --service-code sagemaker" in gate.hint
