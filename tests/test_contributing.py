@@ -47,7 +47,7 @@ def test_files_of_five_changes_are_named():
     [
         ("the spot price formula", "[Rr]ate"),
         ("a field of the report", "left_up_usd_per_hour"),
-        ("a key of the plan that the job reads", "grace_seconds"),
+        ("a key of the plan that the job reads", "retries"),
     ],
 )
 def test_example_of_a_change_is_in_every_named_file(change, example):

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from launcher.model.finding import Finding, error
-from launcher.model.request import PlanRequest, RunSpec
+from launcher.model.request import PlanRequest
+from launcher.model.run_spec import RunSpec
 
 FORMS: Mapping[str, str] = {
     "an AWS access key": r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",

@@ -12,7 +12,8 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.model.request import DataSource, Reservation, RunSpec, Step, TrainingPlanReference
+from launcher.model.request import Reservation, TrainingPlanReference
+from launcher.model.run_spec import DataSource, RunSpec, Step
 from launcher.model.secret import secret_reference
 from launcher.model.slurm_step import STEP_DEVICES
 from launcher.model.target import BLOCK_LOST_MINUTES

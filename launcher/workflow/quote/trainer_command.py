@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.catalog.regular_file import UnusableFileError, mode_of, read_regular
-from launcher.model.request import PlanRequest, RunSpec
+from launcher.model.request import PlanRequest
+from launcher.model.run_spec import RunSpec
 from launcher.planning.job_command import JobCommand, Program, runs_a_script
 from launcher.workflow.quote.started_programs import Started, started_programs
 from launcher.workflow.quote.trainer_stack import SCRIPTS, UNREAD, packages_of, script_of

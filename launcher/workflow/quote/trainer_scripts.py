@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launcher.agent.command_line import script_of_shell
 from launcher.model.finding import Finding, error, warning
-from launcher.model.request import RunSpec
+from launcher.model.run_spec import RunSpec
 from launcher.planning.job_command import Program
 from launcher.submit.stub_files import empty_submodules
 from launcher.workflow.quote.started_programs import SHELLS, Script, first_missing, started_programs

@@ -8,7 +8,7 @@ import pytest
 from launcher.agent.store.transfers import PART_BYTES
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
-from launcher.model.request import DataSource, RunSpec
+from launcher.model.run_spec import DataSource, RunSpec
 from launcher.planning import outside_command
 from launcher.planning.outside_command import read_gb_per_s, store_gb_per_s
 from launcher.planning.resolve import resolve_training
