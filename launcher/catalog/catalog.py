@@ -194,7 +194,9 @@ class Catalog:
 
     def _commitment_keys(self, instance_type: str, *, plans: bool) -> tuple[str, ...]:
         """The regions with a commitment of a type; a Reserved Instance prices Savings Plans too."""
-        indexes = (self.store.reserved_instances, self.store.savings_plans) if plans else (self.store.reserved_instances,)
+        indexes = (
+            (self.store.reserved_instances, self.store.savings_plans) if plans else (self.store.reserved_instances,)
+        )
         return tuple(sorted({region for index in indexes for _, region, *_ in index.of(instance_type)}))
 
     # ------------------------------------------------------------------------------------------------------ prices

@@ -2,8 +2,8 @@
 """A guard's own folder in the store: messages of jobs for users, nodes that run a job, and sent notifications.
 
 Nodes may not publish to the topic. Below `messages/` they leave one object for each message to users
-(launcher/agent/store/guard_messages.py), which the guard sends and removes. Below `messages/running/` each node of a job
-writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `sent/` the guard marks every
+(launcher/agent/store/guard_messages.py), which the guard sends and removes. Below `messages/running/` each node of a
+job writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `sent/` the guard marks every
 notification that it must not repeat; the mark is a conditional write, so two concurrent calls send it only once.
 
 Nodes may write any number of objects: a check lists and reads a bounded number of them, and stops when Lambda's time

@@ -66,7 +66,7 @@ def test_existing_cluster_takes_the_stop_uri_of_the_guard_when_filled(open_of, p
     assert json.loads(with_names(open_bundle, replace(names, stop_uri=None)).file("job.json").text)["stop_uri"] is None
 
 
-def test_cluster_of_another_team_takes_a_word_uri_only_when_given(open_of, plan_of):
+def test_cluster_of_another_team_takes_a_message_uri_only_when_given(open_of, plan_of):
     plan = plan_of(target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
     open_bundle, names = open_of(plan), symbolic_names(plan)
     assert json.loads(with_names(open_bundle, names).file("job.json").text)["message_uri"] is None

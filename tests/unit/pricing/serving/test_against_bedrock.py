@@ -75,7 +75,10 @@ def test_beyond_the_crossover_machines_win(compared):
     assert min(machine.usd for machine in machines_of(above)) + above.sides.maintenance_usd < above.hosted_candidate.usd
     for share in (0.2, 0.5, 0.8, 0.99):
         below = compared({"requests_per_s": volume * share / (3600 * 730)})
-        assert min(machine.usd for machine in machines_of(below)) + below.sides.maintenance_usd > below.hosted_candidate.usd
+        assert (
+            min(machine.usd for machine in machines_of(below)) + below.sides.maintenance_usd
+            > below.hosted_candidate.usd
+        )
 
 
 def machines_of(priced_plan):
