@@ -86,13 +86,35 @@ def owners(tmp_path_factory):
         yield account
 
 
-def test_two_jobs_on_shared_cluster_deploy_no_stacks(owners):
+@pytest.fixture(scope="module")
+def first_run(owners):
+    """The folder, the report and the messages of the job `first`, whose launch deploys nothing."""
     before = owners.deployments()
-    for name in ("first", "second"):
-        folder, report = owners.launch(job(name))
+    folder, report = owners.launch(job("first"))
+    assert owners.deployments() == before
+    return folder, report, owners.messages
+
+
+@pytest.fixture(scope="module")
+def second_run(owners, first_run):
+    """Those of its second launch, which lists its working folder; the job writes the same checkpoint again."""
+    work = owners.root / "work"
+    (work / ".ssh").mkdir(parents=True)
+    for name in (".env", ".ssh/id_ed25519", "train.py"):
+        (work / name).write_text("secret")
+    listing = {"command": ["sh", "-c", f"echo has: $(ls -A); {SAVE}"], "workdir": "work"}
+    folder, report = owners.launch(job("first") | {"run": listing})
+    assert folder.path != first_run[0].path
+    return folder, report, owners.messages
+
+
+def test_two_jobs_on_shared_cluster_deploy_no_stacks(owners, first_run):
+    before = owners.deployments()
+    runs = {"first": first_run, "second": (*owners.launch(job("second")), owners.messages)}
+    for name, (folder, report, messages) in runs.items():
         assert report.status is RunStatus.SUCCEEDED
         assert [name for name, _ in report.stacks] == ["slipway-team-training"]
-        assert "cluster team exists: nothing is deployed" in owners.messages
+        assert "cluster team exists: nothing is deployed" in messages
         assert f"this is {name}" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         outputs = folder.read_json("outputs.json")["slipway-team-training"]
@@ -127,27 +149,21 @@ def test_job_without_checkpoints_ends_with_6_and_reason(owners):
     assert any("checkpoints-not-recognised" in line for line in owners.messages)
 
 
-def test_sandbox_job_gets_files_by_rules_of_real_launch(owners):
-    work = owners.root / "work"
-    (work / ".ssh").mkdir(parents=True)
-    for name in (".env", ".ssh/id_ed25519", "train.py"):
-        (work / name).write_text("secret")
-    listing = {"command": ["sh", "-c", f"echo has: $(ls -A); {SAVE}"], "workdir": "work"}
-    folder, _ = owners.launch(job("ships") | {"run": listing})
+def test_sandbox_job_gets_files_by_rules_of_real_launch(second_run):
+    folder, _, _ = second_run
     assert "has: train.py\n" in (folder.logs / "attempt-1.log").read_text()
     submission = folder.read_json("submission.json")
     assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
 
 
-def test_job_of_second_launch_is_proven_by_a_newer_checkpoint(owners):
-    owners.launch(job("solo"))
-    _, again = owners.launch(job("solo") | {"run": {"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}})
+def test_job_of_second_launch_is_proven_by_a_newer_checkpoint(owners, second_run):
+    _, again, messages = second_run
     assert again.status is RunStatus.SUCCEEDED
     # It wrote the checkpoint of the first launch again, which is a new version of it.
-    assert not [line for line in owners.messages if "stored no newer checkpoint" in line]
+    assert not [line for line in messages if "stored no newer checkpoint" in line]
     steps = """echo '{"step": 7}' >>"$SLIPWAY_METRICS"; sleep 1"""
     with pytest.raises(DeploymentFailedError) as unproven:
-        owners.launch(job("solo") | {"run": {"command": ["sh", "-c", steps], "workdir": "."}})
+        owners.launch(job("first") | {"run": {"command": ["sh", "-c", steps], "workdir": "."}})
     assert any("would lose its work since step 1" in finding.message for finding in unproven.value.findings)
 
 
