@@ -65,6 +65,18 @@ def own_environment(tmp_path, monkeypatch):
     running_sandbox.stop(os.environ)
 
 
+@pytest.fixture
+def run_in(slipway, monkeypatch, own_environment):
+    """Runs a command in this process, in a folder, in that environment."""
+
+    def run(folder, *words):
+        with monkeypatch.context() as patch:
+            patch.chdir(folder)
+            return slipway(*words)
+
+    return run
+
+
 def left_of(place_of_sandbox):
     """What there still is of a sandbox."""
     pids = [pid for pid in (place_of_sandbox.pid,) if processes.is_running(pid)]
@@ -115,7 +127,7 @@ def test_sandbox_stays_between_commands_and_leaves_no_remains(own_environment, t
     assert slipway("sandbox", "stop", folder=tmp_path, environment=own_environment).returncode == 5
 
 
-def test_down_finds_sandbox_stacks_by_newest_run(own_environment, tmp_path):
+def test_down_finds_sandbox_stacks_by_newest_run(own_environment, tmp_path, run_in):
     """As `status` does; from another folder by what stands there."""
     attached = Sandbox.attach(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
@@ -128,14 +140,14 @@ def test_down_finds_sandbox_stacks_by_newest_run(own_environment, tmp_path):
         folder.write_json("report.json", report_document(DEPLOYED))
     other = tmp_path / "other"
     other.mkdir()
-    assert "While it stays up" in slipway("report", "tiny", folder=tmp_path, environment=own_environment).stdout
-    dry_run = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own_environment)
-    assert dry_run.returncode == 0, dry_run.stderr
-    assert json.loads(dry_run.stdout)["region"] == "us-east-2"
-    ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own_environment)
-    assert ended.returncode == 0, ended.stderr
+    assert "While it stays up" in run_in(tmp_path, "report", "tiny").out
+    dry_run = run_in(other, "down", "tiny", "--sandbox", "--dry-run", "--json")
+    assert dry_run.code == 0, dry_run.err
+    assert json.loads(dry_run.out)["region"] == "us-east-2"
+    ended = run_in(tmp_path, "down", "tiny", "--yes")
+    assert ended.code == 0, ended.err
     assert attached.stacks() == ()
-    out = slipway("report", "tiny", folder=tmp_path, environment=own_environment).stdout
+    out = run_in(tmp_path, "report", "tiny").out
     assert "slipway-tiny-training  DELETE_COMPLETE" in out
     assert "While it stays up" not in out
 
@@ -148,13 +160,13 @@ def record_launch(root):
     folder.write_json("report.json", report_document(replace(DEPLOYED, status=RunStatus.RUNNING, stacks=())))
 
 
-def test_folder_uses_named_sandbox(own_environment, tmp_path):
+def test_folder_uses_named_sandbox(own_environment, tmp_path, run_in):
     mine, theirs, third = (tmp_path / name for name in ("mine", "theirs", "third"))
     for folder in (mine, theirs, third):
         folder.mkdir()
 
     def status_in(folder):
-        return read_document(slipway("sandbox", "status", "--json", folder=folder, environment=own_environment).stdout)
+        return read_document(run_in(folder, "sandbox", "status", "--json").out)
 
     begun = slipway(
         "sandbox", "start", "--scheduler", "local", "--name", "mine", folder=mine, environment=own_environment
@@ -162,32 +174,31 @@ def test_folder_uses_named_sandbox(own_environment, tmp_path):
     assert begun.returncode == 0, begun.stderr
     try:
         assert (status_in(mine)["name"], status_in(theirs)["running"]) == ("mine", False)
-        stdout = slipway("sandbox", "status", folder=theirs, environment=own_environment).stdout
-        assert "also running: mine; slipway sandbox start --name mine" in stdout
-        shared = slipway("sandbox", "start", "--name", "mine", folder=theirs, environment=own_environment)
-        assert "this folder uses the sandbox mine" in shared.stdout
+        assert "also running: mine; slipway sandbox start --name mine" in run_in(theirs, "sandbox", "status").out
+        shared = run_in(theirs, "sandbox", "start", "--name", "mine")
+        assert "this folder uses the sandbox mine" in shared.out
         assert status_in(theirs)["endpoint"] == status_in(mine)["endpoint"]
-        again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own_environment)
-        assert (again.returncode, "mine is already running" in again.stderr) == (5, True)
+        again = run_in(mine, "sandbox", "start", "--name", "mine")
+        assert (again.code, "mine is already running" in again.err) == (5, True)
         # What was launched in one folder is found from another one, which uses another sandbox.
         record_launch(mine)
-        killed = slipway("status", "tiny", folder=third, environment=own_environment).stdout
+        killed = run_in(third, "status", "tiny").out
         assert "the running sandbox has no stack of it" in killed
         template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
         running = running_sandbox.find(own_environment, "mine")
         cloudformation = client(Sandbox.attach(running, region="us-east-2"), "cloudformation")
         cloudformation.create_stack(StackName="slipway-tiny-network", TemplateBody=template)
-        killed = slipway("status", "tiny", folder=third, environment=own_environment).stdout
+        killed = run_in(third, "status", "tiny").out
         assert "the running sandbox has its stacks: slipway-tiny-network CREATE_COMPLETE" in killed
-        removed = slipway("down", "tiny", "--dry-run", "--json", folder=third, environment=own_environment)
-        assert [stack["name"] for stack in json.loads(removed.stdout)["stacks"]] == ["slipway-tiny-network"]
+        removed = run_in(third, "down", "tiny", "--dry-run", "--json")
+        assert [stack["name"] for stack in json.loads(removed.out)["stacks"]] == ["slipway-tiny-network"]
         for given in ({"folder": mine}, {"mark": running.mark}):
             assert emulation.find_sandbox(own_environment, "us-east-2", **given).endpoint == status_in(mine)["endpoint"]
         for given in ({}, {"folder": third}, {"mark": "of an ended one"}):
             assert emulation.find_sandbox(own_environment, "us-east-2", **given) is None
         # A third folder has none to end, and ends nobody else's.
-        assert slipway("sandbox", "stop", folder=third, environment=own_environment).returncode == 5
-        assert slipway("sandbox", "stop", folder=theirs, environment=own_environment).returncode == 0
+        assert run_in(third, "sandbox", "stop").code == 5
+        assert run_in(theirs, "sandbox", "stop").code == 0
         assert status_in(mine) == {"schema": "slipway.sandbox/1", "running": False}
     finally:
         running_sandbox.stop(own_environment, "mine")
