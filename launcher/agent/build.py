@@ -10,6 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from launcher.agent import safe_json
@@ -39,12 +40,18 @@ def build(destination: Path) -> str:
     Raises:
         importlib.metadata.PackageNotFoundError: a package of the SDK is not installed.
     """
-    content = _SHEBANG + _archive(dict(_entries()))
+    content = _content()
     partial = destination.with_name(destination.name + ".tmp")
     partial.write_bytes(content)
     partial.chmod(0o755)
     partial.replace(destination)
     return hashlib.sha256(content).hexdigest()
+
+
+@cache
+def _content() -> bytes:
+    """The file's content: a process that launches several jobs reads the packages once."""
+    return _SHEBANG + _archive(dict(_entries()))
 
 
 def _archive(entries: dict[str, bytes]) -> bytes:
