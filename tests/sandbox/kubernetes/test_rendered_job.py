@@ -61,6 +61,15 @@ OPERATORS = (Operator.JOB, Operator.PYTORCHJOB, Operator.HYPERPOD_PYTORCHJOB)
 FEWER = (*OPERATORS[:2], pytest.param(OPERATORS[2], marks=pytest.mark.slow))
 
 
+def in_turn(*cases):
+    """Each case with each operator; `make test` has one operator a case, Job and PyTorchJob in turn."""
+    return [
+        pytest.param(operator, *case, marks=[] if operator is OPERATORS[number % 2] else [pytest.mark.slow])
+        for number, case in enumerate(cases)
+        for operator in OPERATORS
+    ]
+
+
 @pytest.fixture
 def submit_rendered(cluster, endpoint, catalog, tmp_path):
     """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
@@ -157,10 +166,17 @@ def test_failing_job_fails_after_retries(  # noqa: PLR0917
     assert (tmp_path / "lives").read_text() == lives, log()
 
 
-@pytest.mark.parametrize("operator", FEWER)
-def test_unretryable_exit_code_is_never_retried(submit_rendered, until, tmp_path, operator):
+@pytest.mark.parametrize(
+    "operator, codes",
+    [
+        (Operator.JOB, ("78", "126", "127")),
+        (Operator.PYTORCHJOB, ("127",)),
+        *(pytest.param(operator, ("78", "126"), marks=pytest.mark.slow) for operator in OPERATORS[1:]),
+    ],
+)
+def test_unretryable_exit_code_is_never_retried(submit_rendered, until, tmp_path, operator, codes):
     submissions = {}
-    for code in ("78", "126", "127"):
+    for code in codes:
         command = ["bash", "-c", f"LIVES={tmp_path}/{code} AGENT=$PPID exec python3 train.py {code}"]
         submissions[code] = submit_rendered(
             operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3
@@ -213,8 +229,7 @@ def test_job_with_refusing_store_fails_after_retries(submit_rendered, until, ope
     assert "AccessDenied" in facts.reason
 
 
-@pytest.mark.parametrize("operator", FEWER)
-@pytest.mark.parametrize("machines, why", [(0, "the cluster has no nodes yet"), (1, "too few free")])
+@pytest.mark.parametrize("operator, machines, why", in_turn((0, "the cluster has no nodes yet"), (1, "too few free")))
 def test_job_waiting_too_long_for_nodes_is_cancelled(  # noqa: PLR0917
     submit_rendered, until, tmp_path, operator, machines, why
 ):
@@ -247,8 +262,9 @@ def test_job_with_one_pod_without_credentials_ends_all_pods(submit_rendered, unt
     until(lambda: not jobs.remains(job))
 
 
-@pytest.mark.parametrize("operator", FEWER)
-@pytest.mark.parametrize("broken, reason", [({"digest": "0" * 64}, "wanted"), ({"lost": True}, "S3 answers 404")])
+@pytest.mark.parametrize(
+    "operator, broken, reason", in_turn(({"digest": "0" * 64}, "wanted"), ({"lost": True}, "S3 answers 404"))
+)
 def test_job_with_wrong_or_missing_files_fails_before_first_attempt(submit_rendered, until, operator, broken, reason):
     """Its init container fails, which an operator would start a hundred times."""
     jobs, job, log = submit_rendered(operator, TRAINER, nodes=1, retries=3, **broken)
