@@ -53,8 +53,26 @@ class Port:
     def chance(self) -> float:
         """The chance that Trainium is cheaper over all runs, with the port; all runs of a side cost the same."""
         gpu, trainium = self.outcomes
-        each = float(self.usd) / self.runs + float(self.maintenance_usd_per_month) / self.runs_per_month
+        each = float(self.usd) / self.runs + self._upkeep_usd
         return chance_below([usd + each for usd in trainium], gpu)
+
+    @property
+    def _upkeep_usd(self) -> float:
+        """The maintenance of the second stack for a run."""
+        return float(self.maintenance_usd_per_month) / self.runs_per_month
+
+    def runs_at(self, chance: float) -> float | None:
+        """The number of runs at which Trainium is cheaper with a chance; None if no number of runs has it."""
+        saved = sorted(gpu - trainium for gpu in self.outcomes[0] for trainium in self.outcomes[1])
+        net = saved[int((1 - chance) * (len(saved) - 1))] - self._upkeep_usd
+        return float(self.usd) / net if net > 0 else None
+
+    def share_at(self, chance: float) -> float:
+        """The share of its dollars that a run on Trainium must cost to be cheaper with a chance; 0 if none does."""
+        each = float(self.usd) / self.runs + self._upkeep_usd
+        gpu, trainium = self.outcomes
+        shares = sorted((usd - each) / other for usd in gpu for other in trainium if other > 0)
+        return max(0.0, shares[int((1 - chance) * (len(shares) - 1))]) if shares else 0.0
 
     @property
     def pays(self) -> bool:

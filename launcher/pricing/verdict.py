@@ -1,5 +1,6 @@
 """The recommendation between GPU and Trainium: the action, the reasons, and the changes that would flip it."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -22,6 +23,8 @@ from launcher.pricing.port import Port, weeks_text
 from launcher.pricing.reasoning import Rule
 
 HOURS_A_WEEK, HALF = 168.0, 0.5
+BEYOND = 1.01
+"""How far a change goes beyond the point at which the verdict turns: the outcomes are a few hundred values."""
 
 
 class Choice(StrEnum):
@@ -64,6 +67,8 @@ class Terms:
     # decides for GPUs.
     missing: str = ""
     why_missing: str = ""
+    # The side that would be missing if it were the cheaper one.
+    unavailable: str = ""
     # A sentence on prices that a launch would refuse.
     stale: str = ""
     # The announced end of the software that Trainium needs.
@@ -119,7 +124,7 @@ def recommend(
         )
     chance = port.chance
     reasons = (cost, *(rule.reason for rule in soft), *terms.reasons)
-    flips = (*_price_flips(port), *terms.flips)
+    flips = (*_price_flips(port, terms.unavailable), *terms.flips)
     if terms.missing:
         return _verdict_by_availability(terms, reasons, flips)
     if is_close(chance):
@@ -245,8 +250,31 @@ def _why_not(port: Port) -> str:
     return f"the port is paid back after {number_of(port.break_even_run, 'run')}, and the plan has {port.runs:,}"
 
 
-def _price_flips(port: Port) -> Iterator[str]:
+def _close_flips(port: Port, unavailable: str) -> Iterator[str]:
+    """The run counts and prices at which the comparison is no longer too close to call."""
+    low, high = CLOSE
+    gpus, trainium = (
+        f"then {words}, if {pronoun} can be had" if unavailable == side else f"then {words}"
+        for side, words, pronoun in (("GPU", "GPUs", "they"), ("Trainium", "Trainium", "it"))
+    )
+    most, least = port.runs_at(high), port.runs_at(low)
+    if most is not None and most > port.runs:
+        yield f"{number_of(math.ceil(most * BEYOND), 'run')} or more: {trainium}"
+    if least is not None and 1 <= least / BEYOND < port.runs:
+        yield f"{number_of(math.floor(least / BEYOND), 'run')} or fewer: {gpus}"
+    usd = float(port.trainium_run.mid)
+    cheap, dear = port.share_at(high) / BEYOND * usd, port.share_at(low) * BEYOND * usd
+    if cheap > 0:
+        yield f"a run on Trainium at ${cheap:,.0f} or less (${usd:,.0f} here): {trainium}"
+    if dear > 0:
+        yield f"a run on Trainium at ${dear:,.0f} or more (${usd:,.0f} here): {gpus}"
+
+
+def _price_flips(port: Port, unavailable: str = "") -> Iterator[str]:
     """The prices and run counts that would flip the verdict."""
+    if is_close(port.chance):
+        yield from _close_flips(port, unavailable)
+        return
     if not port.pays and port.break_even_run is not None:
         yield f"{number_of(port.break_even_run, 'run')} or more"
     elif port.pays and port.break_even_run is not None and port.break_even_run > 1:
@@ -254,6 +282,7 @@ def _price_flips(port: Port) -> Iterator[str]:
     other = port.usd / port.runs + port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
     even = port.gpu_run.mid - other
     if even > 0:
-        yield f"a run on Trainium at ${even:,.0f} or less (${port.trainium_run.mid:,.0f} here)"
+        end = f"above ${even:,.0f}" if port.trainium_run.mid <= even else f"at ${even:,.0f} or less"
+        yield f"a run on Trainium {end} (${port.trainium_run.mid:,.0f} here)"
     else:
         yield f"a GPU run of ${port.trainium_run.mid + other:,.0f} (${port.gpu_run.mid:,.0f} here)"

@@ -181,10 +181,9 @@ def _measure(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
     name = next(side.plan.name for side in (sides.neuron, sides.gpu, sides.hosted) if side is not None)
     load_test = f"a load test: slipway endpoint load {name} stores the result for later quotes"
-    flips = (*_turns(sides, instance), load_test)
-    return Verdict(
-        choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(sides, instance, choice)), flips=flips
-    )
+    equal = () if (at := _turn_text(sides)) is None else (f"both cost the same at {at}",)
+    reasons = (*_reasons(sides, instance, choice), *equal)
+    return Verdict(choice=ServingChoice.MEASURE_FIRST, text=text, reasons=reasons, flips=(load_test,))
 
 
 def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
@@ -243,17 +242,27 @@ def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
 
 def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:
     """The volume that changes the answer, with its range."""
-    turn, hosted = sides.turn, sides.hosted_usd
-    if turn is None or turn.requests is None or hosted is None:
+    if sides.turn is None or sides.turn.requests is None or sides.hosted_usd is None:
         return
-    at, span = requests_text(turn.requests), ""
-    ends = [requests_text(end) for end in (turn.low, turn.high) if end is not None]
-    if turn.low is not None and any(end != at for end in ends):
-        span = f" (from {ends[0]})" if turn.high is None else f" ({ends[0]} to {ends[1]})"
-    if hosted <= instance:
+    at, span = requests_text(sides.turn.requests), _turn_span(sides.turn, sides.turn.requests)
+    if sides.hosted_usd <= instance:
         yield f"{at} requests a month or more{span}, of the same shape over the day"
     else:
         yield f"fewer than {at} requests a month{span}: there Bedrock is cheaper"
+
+
+def _turn_text(sides: Sides) -> str | None:
+    """The volume at which instances and Bedrock cost the same; None if there is none."""
+    if sides.turn is None or sides.turn.requests is None:
+        return None
+    return f"{requests_text(sides.turn.requests)} requests a month{_turn_span(sides.turn, sides.turn.requests)}"
+
+
+def _turn_span(turn: Turn, requests: float) -> str:
+    ends = [requests_text(end) for end in (turn.low, turn.high) if end is not None]
+    if turn.low is None or all(end == requests_text(requests) for end in ends):
+        return ""
+    return f" (from {ends[0]})" if turn.high is None else f" ({ends[0]} to {ends[1]})"
 
 
 def _lacks(sides: Sides) -> str:

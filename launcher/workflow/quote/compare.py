@@ -20,6 +20,7 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.own_cluster import OWN_CLUSTER
 from launcher.pricing.pairs import (
+    SIDES,
     Pair,
     capacity_reasons,
     guides_reason,
@@ -44,6 +45,8 @@ from launcher.workflow.quote.price import load_request, price_request
 
 NEAR = 0.25
 """The largest discount of a measurement, as a logarithm, at which the measurement decides: three node doublings."""
+
+GPU_AND_TRAINIUM = dict(zip(SIDES, (NVIDIA, NEURON), strict=True))
 
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
@@ -175,6 +178,23 @@ class Comparison(Opened[Priced]):
             return recommend(self.request, train, self.port, stack, run_h, measured=measured, terms=self._terms(train))
         return self._one_side_verdict()
 
+    @cached_property
+    def _unavailable(self) -> str:
+        """The side that has no instances on demand, which the plan allows, and no row that can be launched; or ""."""
+        missing = without_on_demand(self.pairs)
+        if PurchaseOption.ON_DEMAND not in (self.request.purchase.option or (PurchaseOption.ON_DEMAND,)):
+            return ""
+        return "" if missing and self._can_be_launched(GPU_AND_TRAINIUM[missing]) else missing
+
+    def _can_be_launched(self, family: str) -> bool:
+        """Whether a candidate of a family can be launched now."""
+        return any(
+            priced.family(candidate) == family and priced.standing(rank) is Standing.ALLOWED
+            for priced in (self.pinned, self.any_option, self.priced)
+            for rank, candidate in enumerate(priced.candidates, start=1)
+            if self._is_side(candidate, family)
+        )
+
     def _missing(self) -> tuple[str, str]:
         """The side that cannot be had and decides so, with the reason; "" and "" where both or neither can be had."""
         pair, calculated = self.decisive_pair, self.port
@@ -186,7 +206,7 @@ class Comparison(Opened[Priced]):
             return missing, f"no {missing} instance that fits the job can be had on demand in {regions}"
         if never:
             return cheaper, f"{cheaper} is cheaper, but {never}"
-        if missing and missing == cheaper and pair is not None and not pair.allowed:
+        if missing and missing == cheaper and self._unavailable == missing:
             return missing, f"{missing}, the cheaper side, cannot be had on demand in {regions}, and no row of it now"
         return "", ""
 
@@ -212,6 +232,7 @@ class Comparison(Opened[Priced]):
             where=where,
             missing=missing,
             why_missing=why_missing,
+            unavailable=self._unavailable,
             stale=("" if pair is None else stale(pair, self.priced.context)) + near,
             end=end,
             today=today,

@@ -216,6 +216,29 @@ def test_side_without_on_demand_offer_decides_for_other_side(compare_plan):
     assert "slipway capacity FILE" in comparison.verdict.flips[0]
 
 
+BOTH = {"kind": "parallelcluster", "region": "us-east-2", "instance_type": ["p5.48xlarge", "trn2.48xlarge"]}
+
+
+def test_plan_of_blocks_alone_is_not_decided_by_what_is_sold_on_demand(compare_plan):
+    """The blocks of both sides have old prices: neither can be launched now, and Trainium's are the cheaper ones."""
+    train = {"tokens_b": 40.0, "runs": 24, "port_weeks": 0.6}
+    verdict = compare_plan(train, target=BOTH, purchase={"option": "capacity-block"}).verdict
+    assert verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    assert "Its prices (capacity block) are " in verdict.text
+    with_on_demand = {"option": ["capacity-block", "on-demand"]}
+    verdict = compare_plan(train, target=BOTH, purchase=with_on_demand).verdict
+    assert verdict.choice is Choice.GPU
+    assert "cannot be had on demand in us-east-2, and no row of it now" in verdict.text
+
+
+def test_side_with_a_row_that_can_be_launched_is_not_called_unavailable(compare_plan):
+    own = {"price_overrides": {"trn2.48xlarge/spot": "2"}}
+    comparison = compare_plan({"tokens_b": 40.0, "runs": 24, "port_weeks": 0.6}, target=BOTH, purchase=own)
+    assert comparison.decisive_pair.name == "spot"
+    assert not comparison.decisive_pair.allowed
+    assert comparison.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+
+
 def test_cheaper_side_without_market_does_not_win(compare_plan):
     cheap = compare_plan(gpu=1000, trainium=10)
     assert cheap.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}

@@ -1,7 +1,10 @@
 """Properties of the porting cost."""
 
+import math
+import re
 from datetime import date
 from decimal import Decimal
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from launcher.catalog.load import load
 from launcher.model.money import UsdRange
 from launcher.pricing.port import break_even_run, port, weeks_text
-from launcher.pricing.verdict import Choice, recommend
+from launcher.pricing.verdict import Choice, Terms, recommend
 from tests.plans import request_of
 
 TODAY = date(2026, 11, 20)
@@ -65,6 +68,39 @@ def test_random_ports_are_consistent_and_raise_no_traceback(  # noqa: PLR0917 - 
     assert verdict.text.endswith(".")
     if verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}:
         assert port_cost.saving_usd > 0
+
+
+@pytest.mark.parametrize("gpu, trainium", [(3222, 2688), (9213, 8200)])
+def test_each_change_of_a_close_verdict_leads_to_the_side_that_it_names(gpu, trainium):
+    """Before the change nothing is decided: a number of runs or a price is named only where that changes."""
+
+    def decide(runs, usd):
+        plan_request = request(runs=runs, runs_per_month=1, port_weeks=0.6, engineer_usd_per_week=5000)
+        spread = [math.exp(0.45 * NormalDist().inv_cdf((step + 0.5) / 200)) for step in range(200)]
+        both = tuple(gpu * share for share in spread), tuple(usd * share for share in spread)
+        cost = port(plan_request.workload.train, spread_of(Decimal(gpu)), spread_of(Decimal(repr(usd))), TODAY, both)
+        return recommend(plan_request, plan_request.workload.train, cost, STACK, 10.0)
+
+    runs = next(runs for runs in range(2, 2000) if decide(runs, trainium).choice is Choice.MEASURE_FIRST)
+    verdict = decide(runs, trainium)
+    named = {"then GPUs": {Choice.GPU}, "then Trainium": {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}}
+    followed = 0
+    for text in verdict.flips:
+        change, _, then = text.partition(": ")
+        number = float(re.sub(r"[^0-9.]", "", re.search(r"[0-9,.]+", change).group()))
+        changed = decide(runs, number) if change.startswith("a run") else decide(int(number), trainium)
+        assert changed.choice in named[then], text
+        followed += 1
+    assert followed >= 2
+
+
+def test_changes_of_a_close_verdict_need_the_side_that_cannot_be_had():
+    plan_request = request(runs=60, runs_per_month=1, port_weeks=0.6, engineer_usd_per_week=5000)
+    both = outcomes(Decimal(3222)), outcomes(Decimal(2688))
+    cost = port(plan_request.workload.train, spread_of(Decimal(3222)), spread_of(Decimal(2688)), TODAY, both)
+    terms = Terms(unavailable="Trainium")
+    flips = recommend(plan_request, plan_request.workload.train, cost, STACK, 10.0, terms=terms).flips
+    assert {text.partition(": ")[2] for text in flips} == {"then GPUs", "then Trainium, if it can be had"}
 
 
 def test_break_even_is_the_first_run_with_savings_above_the_port_cost():

@@ -114,7 +114,8 @@ def test_verdict_near_the_crossover_is_too_close_to_call_on_both_sides(compared)
     assert all(verdict.choice is ServingChoice.MEASURE_FIRST for verdict in near)
     assert all("–" in verdict.text and verdict.text.startswith("Too close to call") for verdict in near)
     load = f"slipway endpoint load {comparison.sides.gpu.plan.name} stores"
-    assert all(any(load in flip for flip in verdict.flips) for verdict in near)
+    assert all(len(verdict.flips) == 1 and load in verdict.flips[0] for verdict in near)
+    assert all(any(reason.startswith("both cost the same at ") for reason in verdict.reasons) for verdict in near)
     far = {verdict.choice for gap, verdict in kinds.items() if gap > 0.2 or gap < -0.2}
     assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
 
