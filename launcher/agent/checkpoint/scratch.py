@@ -39,9 +39,9 @@ from launcher.agent.checkpoint.unsent import (
 from launcher.agent.checkpoint_keys import step_of_folder
 from launcher.agent.errors import AgentError, OccupiedNodeError
 from launcher.agent.manifest import HERE
-from launcher.agent.node.leftover_processes import LOCK_NAME, end_leftovers
+from launcher.agent.node.leftover_processes import LOCK_NAME, end_leftovers, record_first_use
 from launcher.agent.node.private_folder import make_private
-from launcher.agent.node.process import group_lives, signal_group, start_ticks
+from launcher.agent.node.process import boot_id, group_lives, signal_group, start_ticks
 from launcher.agent.node.reserve import RESERVE_BYTES, Reserve, has_inodes
 
 _OWNER_NAME = "owner.json"
@@ -168,7 +168,7 @@ class Scratch:
         write fails, the command runs anyway; `has_recorded` reports the failure.
         """
         with contextlib.suppress(OSError):
-            self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": _boot()})
+            self._write_owner({"run": self._run, "pid": pid, "start_ticks": start_ticks(pid), "boot": boot_id()})
 
     def has_recorded(self, pid: int) -> bool:
         """Whether the folder records the command's process group."""
@@ -179,7 +179,7 @@ class Scratch:
         entry = Unsent(
             run=self._run,
             uri=self._uri,
-            boot=_boot(),
+            boot=boot_id(),
             files=finished.files,
             life=self._life,
             step=finished.step,
@@ -215,7 +215,7 @@ class Scratch:
 
     def newest_finished(self) -> FinishedFolder | None:
         """The newest checkpoint in `previous` that was finished and hashed, and is unchanged since."""
-        newest = self._unsent.newest(uri=self._uri, boot=_boot())
+        newest = self._unsent.newest(uri=self._uri, boot=boot_id())
         if newest is None:
             return None
         name, entry = newest
@@ -400,7 +400,7 @@ class Scratch:
     def _renew_owner(self, owner: dict[str, Any]) -> None:
         """Record this run; a record of the same run is good enough if the disk has no room for another."""
         try:
-            self._write_owner({"run": self._run, "boot": _boot()})
+            self._write_owner({"run": self._run, "boot": boot_id()})
         except OSError:
             if owner.get("run") != self._run:
                 raise
@@ -422,7 +422,11 @@ class Scratch:
 
 def _acquire_lock(path: Path, *, wait_s: float) -> int:
     """An exclusive lock that the kernel releases when the process ends, for any reason."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        record_first_use(descriptor)
+    except FileExistsError:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     patience = time.monotonic() + wait_s
     while True:
         try:
@@ -446,7 +450,7 @@ def _end_leftover_command(root: Path) -> None:
         pid, ticks, boot = int(owner["pid"]), int(owner["start_ticks"]), owner["boot"]
     except (ValueError, KeyError, TypeError):
         return
-    if boot != _boot() or start_ticks(pid) not in (None, ticks):
+    if boot != boot_id() or start_ticks(pid) not in (None, ticks):
         return  # the number belongs to another process now
     signal_group(pid, signal.SIGKILL)
     patience = time.monotonic() + _WAIT_S
@@ -513,11 +517,3 @@ def _remove_superseded(folder: Path, stored: Stored, unsent: list[UnsentCheckpoi
             remove(path)
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def _boot() -> str:
-    """The identifier of the node's current boot; empty if the kernel does not report it."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

@@ -9,7 +9,16 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from launcher.agent.node.process import PARENT, STATE, TERMINAL, open_files, pids, proc_file, stat_fields
+from launcher.agent.node.process import (
+    PARENT,
+    STATE,
+    TERMINAL,
+    open_files,
+    pids,
+    proc_file,
+    start_ticks,
+    stat_fields,
+)
 from launcher.agent.node.process_table import Process, environment_of, process_of
 
 _INIT = 1
@@ -18,13 +27,15 @@ _LOGIN_VARIABLES = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 
-def find_folder_users(folder: Path, *, lock_name: str, mark: str) -> tuple[Process, ...]:
+def find_folder_users(folder: Path, *, lock_name: str, mark: str, first_use: int = 0) -> tuple[Process, ...]:
     """The processes of ended attempts that use `folder`.
 
     Args:
         folder: The job's folder.
         lock_name: Name of the file in a job's folder that its agent holds open.
         mark: The variable that marks the processes of any job.
+        first_use: Clock ticks from boot to the first use of the folder: no older process has mapped a file of it. The
+            kernel writes a process's mappings out for each reader, ten times as much work as its open files.
     """
     parents = {pid: parent for pid in pids() if (parent := _parent(pid)) is not None}
     above_agent = set(_up(os.getpid(), parents))
@@ -32,7 +43,9 @@ def find_folder_users(folder: Path, *, lock_name: str, mark: str) -> tuple[Proce
     locks = str(Path(root).parent), f"/{lock_name}"
     users = []
     for pid in parents.keys() - above_agent - {_INIT}:
-        writes = _is_mine(pid) and _writes_below(pid, root)
+        writes = _is_mine(pid) and (
+            _writes_below(pid, root) or ((start_ticks(pid) or 0) >= first_use and _maps_below(pid, root))
+        )
         if not (writes or (_is_mine(pid) and _works_below(pid, root))):
             continue
         chain = list(_up(pid, parents, until=above_agent))
@@ -48,7 +61,7 @@ def find_folder_users(folder: Path, *, lock_name: str, mark: str) -> tuple[Proce
 def is_written(path: Path) -> bool:
     """Whether a process of the agent's user has a file, or one below a folder, open for writing."""
     real = os.path.realpath(path)
-    return any(_is_mine(pid) and _writes_below(pid, real) for pid in pids())
+    return any(_is_mine(pid) and (_writes_below(pid, real) or _maps_below(pid, real)) for pid in pids())
 
 
 def _parent(pid: int) -> int | None:
@@ -92,10 +105,14 @@ def _works_below(pid: int, root: str) -> bool:
 
 
 def _writes_below(pid: int, root: str) -> bool:
-    """Whether it has `root`, or a file below it, open for writing, or mapped into its memory to write to it."""
-    for descriptor, path in open_files(pid):
-        if f"{path}/".startswith(f"{root}/") and _flags(pid, descriptor) & _WRITES:
-            return True
+    """Whether it has `root`, or a file below it, open for writing."""
+    return any(
+        f"{path}/".startswith(f"{root}/") and _flags(pid, descriptor) & _WRITES for descriptor, path in open_files(pid)
+    )
+
+
+def _maps_below(pid: int, root: str) -> bool:
+    """Whether it has `root`, or a file below it, mapped into its memory to write to it."""
     maps = proc_file(pid, "maps")
     if os.fsencode(root) not in maps:
         return False

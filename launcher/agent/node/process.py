@@ -111,6 +111,14 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[START]) if fields else None
 
 
+def boot_id() -> str:
+    """The identifier of the node's current boot; empty if the kernel does not report it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
 def stat_fields(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the state on; empty if the process does not exist."""
     return proc_file(pid, "stat").rpartition(b")")[2].decode("ascii").split()

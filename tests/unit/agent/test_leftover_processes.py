@@ -11,7 +11,8 @@ import pytest
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import OccupiedNodeError
 from launcher.agent.node import leftover_processes
-from launcher.agent.node.process import Command
+from launcher.agent.node.folder_users import find_folder_users
+from launcher.agent.node.process import Command, boot_id, start_ticks
 from launcher.agent.node.process_table import find_processes, send
 
 RANK = "import os, time\nopen('rank', 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
@@ -97,6 +98,7 @@ time.sleep(600)
 MAPPER = """import mmap, os, time
 with open({path!r}, "w+b") as file:
     file.write(bytes(4096)); file.flush(); memory = mmap.mmap(file.fileno(), 4096)
+os.closerange(3, 100)  # Python's mapping has a descriptor of its own
 open({pid!r}, "w").write(str(os.getpid()))
 time.sleep(600)
 """
@@ -188,6 +190,35 @@ class TestUnmarkedProcesses:
             assert lives(other)
             assert len(leftover_processes.end_leftovers(folder / "interval")) == 1
             assert (lives(agent), lives(other)) == (True, False)
+
+
+class TestFirstUse:
+    """No process older than the first agent of a folder has mapped a file of it."""
+
+    def test_mappings_of_older_processes_are_not_read(self, folder, without_mark):
+        pid = without_mark(MAPPER)
+        names = {"lock_name": leftover_processes.LOCK_NAME, "mark": leftover_processes.INTERVAL_VARIABLE}
+        users = find_folder_users(folder, **names, first_use=start_ticks(pid))
+        assert [process.pid for process in users] == [pid]
+        assert find_folder_users(folder, **names, first_use=start_ticks(pid) + 1) == ()
+
+    def test_open_files_of_older_processes_are_read(self, folder, without_mark):
+        pid = without_mark(WRITER)
+        (folder / "lock").write_text(f"{boot_id()} {start_ticks(pid) + 1}\n")
+        assert leftover_processes.end_leftovers(folder / "interval") != []
+        assert not lives(pid)
+
+    def test_lock_names_the_start_of_the_first_agent(self, tmp_path, folder):
+        first = leftover_processes.first_use(folder)
+        assert first == start_ticks(os.getpid())
+        (folder / "lock").write_text(f"{boot_id()} {first - 1}\n")
+        with claim(tmp_path):
+            assert leftover_processes.first_use(folder) == first - 1
+
+    @pytest.mark.parametrize("text", ["", "{boot} 5", "{boot} None\n", "another-boot 5\n", "\xe9 5\n"])
+    def test_incomplete_record_and_one_of_another_boot_are_unknown(self, folder, text):
+        (folder / "lock").write_text(text.format(boot=boot_id()))
+        assert leftover_processes.first_use(folder) == 0
 
 
 def test_unkillable_processes_refuse_the_node(tmp_path, monkeypatch):
