@@ -28,6 +28,8 @@ def test_launches_of_every_example_have_the_tags_that_an_organization_demands(sy
     untaggable, evaluated = set(), 0
     for name, path in some(FILES[kind].items()):
         plan = plan_at(path)
+        if not any(list(launches(stack)) for stack in stacks_of(synthesised(plan))):
+            continue  # tags add no launch
         tagged = pinned_plan(replace(plan.request, tags=TAGS), catalog)
         requests = [request for stack in stacks_of(synthesised(tagged)) for request in launches(stack)]
         evaluated += len(requests)

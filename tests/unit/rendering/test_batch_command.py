@@ -228,8 +228,14 @@ class TestTheCommandItself:
 
 class TestCommandFromScriptToTrainer:
     @pytest.mark.long
-    @IMAGE_KINDS
-    @pytest.mark.parametrize("nodes", [1, 2])
+    @pytest.mark.parametrize(
+        "image,nodes",
+        [
+            *(("bare", 1), ("docker", 2), ("enroot", 2)),
+            # What the number of nodes changes is before the command; the random test has one node with Docker.
+            *(pytest.param(*case, marks=pytest.mark.slow) for case in (("bare", 2), ("docker", 1), ("enroot", 1))),
+        ],
+    )
     def test_words_variables_and_secrets_pass_from_batch_script_to_trainer_unchanged(
         self, image, nodes, node_folder, render
     ):
