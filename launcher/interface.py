@@ -229,12 +229,12 @@ def launch(
 def _runs_of(name: str, region: str | None, store: str | None, notify: Notify) -> Iterator[None]:
     """Use the runs of a name that a region or a store has, launched on any computer; without both, this computer's."""
     from launcher.records.run_folder import FETCHED
-    from launcher.workflow.history.run_index import Place, fetch
+    from launcher.workflow.history.run_index import RunLocation, fetch
 
     token = None
     try:
         if region is not None or store is not None:
-            token = FETCHED.set(fetch(name, Place(region=region, store=store), os.environ, notify))
+            token = FETCHED.set(fetch(name, RunLocation(region=region, store=store), os.environ, notify))
         yield
     except SlipwayError as problem:
         problem.name_subject(name)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import yaml
 
 from launcher.catalog import safe_yaml
-from launcher.catalog.file_places import ML, Place, as_written, children, toml_places, with_place
+from launcher.catalog.file_places import ML, FilePlace, as_written, children, toml_places, with_place
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
@@ -345,7 +345,7 @@ def place_findings(path: Path, findings: Sequence[Finding], settings: tuple[str,
     return tuple(_from_layer(path, finding, source_of(finding.path, sources), typed) for finding in findings)
 
 
-def _from_layer(plan: Path, finding: Finding, source: str | None, typed: Mapping[str, Place]) -> Finding:
+def _from_layer(plan: Path, finding: Finding, source: str | None, typed: Mapping[str, FilePlace]) -> Finding:
     """A finding with its place in the plan, or in the file of the layer that gives the value; `typed` are --set's."""
     if source in (None, PLAN):
         return _placed_in(plan, [finding])[0]

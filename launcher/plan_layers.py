@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.catalog import safe_yaml
-from launcher.catalog.file_places import Place, places_of
+from launcher.catalog.file_places import FilePlace, places_of
 from launcher.catalog.regular_file import mode_of
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
@@ -342,21 +342,21 @@ def settings_layer(settings: tuple[str, ...]) -> tuple[Layer | None, list[Slipwa
     return Layer(source=SETTING, folder=Path(), data=data) if data else None, refusals
 
 
-def typed_places(settings: tuple[str, ...]) -> dict[str, Place]:
+def typed_places(settings: tuple[str, ...]) -> dict[str, FilePlace]:
     """The values of `--set KEY=VALUE` as they were typed, by their paths; they have no line.
 
     >>> typed_places(("tokens_b=0x10",))["workload.train.tokens_b"].value.value
     '0x10'
     """
-    places: dict[str, Place] = {}
+    places: dict[str, FilePlace] = {}
     for setting in settings:
         name, _, value = setting.partition("=")
         try:
             key, node = full_key(name.strip()), safe_yaml.parse_yaml(value)[0]
         except (UnreadableInputError, safe_yaml.YamlError):
             continue
-        places |= {} if node is None else {key: Place(0, 0, node)}
-        places |= {path: Place(0, 0, place.value) for path, place in places_of(node, key).items()}
+        places |= {} if node is None else {key: FilePlace(0, 0, node)}
+        places |= {path: FilePlace(0, 0, place.value) for path, place in places_of(node, key).items()}
     return places
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
-from launcher.catalog.file_places import Place, places_of, with_place
+from launcher.catalog.file_places import FilePlace, places_of, with_place
 from launcher.model import kinds
 from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
@@ -63,8 +63,8 @@ class PlanReader(ScalarReader):
         self,
         node: yaml.Node | None,
         folder: Path,
-        places: Mapping[str, Place] | None = None,
-        typed: Mapping[str, Place] | None = None,
+        places: Mapping[str, FilePlace] | None = None,
+        typed: Mapping[str, FilePlace] | None = None,
     ) -> None:
         super().__init__()
         self._node = node
@@ -73,7 +73,7 @@ class PlanReader(ScalarReader):
         self._typed = typed or {}
 
     @cached_property
-    def places(self) -> Mapping[str, Place]:
+    def places(self) -> Mapping[str, FilePlace]:
         """Where everything is in the file, by its path; needed only for findings."""
         return {**(places_of(self._node) if self._toml_places is None else self._toml_places), **self._typed}
 

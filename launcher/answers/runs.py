@@ -8,7 +8,7 @@ from launcher.records.document import json_object
 
 
 @json_object
-class ListedRun:
+class RecentRun:
     """A run: the name of its plan, its start, its state, and the folder from which it was launched."""
 
     name: str
@@ -22,10 +22,10 @@ class RunsDocument:
     """Every run."""
 
     schema: Literal["slipway.runs/1"] = "slipway.runs/1"
-    runs: tuple[ListedRun, ...]
+    runs: tuple[RecentRun, ...]
 
 
 def document(runs: Iterable[tuple[str, str, str, str]]) -> Json:
     """slipway.runs/1."""
-    listed = tuple(ListedRun(name=name, started=at, status=status, folder=root) for name, at, status, root in runs)
+    listed = tuple(RecentRun(name=name, started=at, status=status, folder=root) for name, at, status, root in runs)
     return as_json(RunsDocument(runs=listed))

@@ -17,7 +17,7 @@ _NO_REASONS = ("Could not launch", "Launching EC2 instance failed", "Our system 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupState:
+class AutoScalingGroup:
     """An Auto Scaling group."""
 
     name: str
@@ -48,19 +48,19 @@ class GroupState:
         return Counter(self.instance_types.values())
 
 
-def describe(session: Session, name: str) -> GroupState | None:
+def describe(session: Session, name: str) -> AutoScalingGroup | None:
     """The state of a group; None if it does not exist."""
     with translate_errors(f"describe the instances of {name}"):
         groups = session.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])
     return next((_state(group) for group in groups["AutoScalingGroups"]), None)
 
 
-def _state(group: Mapping[str, Any]) -> GroupState:
+def _state(group: Mapping[str, Any]) -> AutoScalingGroup:
     mixed = group.get("MixedInstancesPolicy", {})
     template = group.get("LaunchTemplate") or mixed["LaunchTemplate"]["LaunchTemplateSpecification"]
     share = mixed.get("InstancesDistribution", {}).get("OnDemandPercentageAboveBaseCapacity", 100)
     instances = [each for each in group.get("Instances", ()) if each["LifecycleState"] not in GONE]
-    return GroupState(
+    return AutoScalingGroup(
         name=str(group["AutoScalingGroupName"]),
         desired=int(group["DesiredCapacity"]),
         minimum=int(group["MinSize"]),

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
 from launcher.aws.session import Session
-from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.capacity import CapacityOffer, CapacityRequest, OfferKind
 from launcher.model.errors import AwsError
@@ -27,7 +27,7 @@ MIN_TYPES = 3
 """Minimum number of types: with one or two, the score is always low (EC2 API reference, GetSpotPlacementScores)."""
 
 
-def capacity_blocks(session: Session, instance_type: str, count: int, now: datetime) -> Answer:
+def capacity_blocks(session: Session, instance_type: str, count: int, now: datetime) -> FetchedPrices:
     """The highest rate of blocks of a type that start within eight weeks in the session's region.
 
     A local zone has its own rate. Rate = fee / (hours x instances). `instance_type` may be an UltraServer, whose rate
@@ -40,7 +40,7 @@ def capacity_blocks(session: Session, instance_type: str, count: int, now: datet
         offerings = _offerings(session, instance_type, count, duration_h, now)
         if offerings:
             return _rates(offerings, instance_type, session.region)
-    return Answer(rates=())
+    return FetchedPrices(rates=())
 
 
 def _offerings(session: Session, instance_type: str, count: int, duration_h: int, now: datetime) -> list[Any]:
@@ -59,7 +59,7 @@ def _offerings(session: Session, instance_type: str, count: int, duration_h: int
     )
 
 
-def _rates(offerings: list[Any], instance_type: str, region: str) -> Answer:
+def _rates(offerings: list[Any], instance_type: str, region: str) -> FetchedPrices:
     rates, refusals = [], []
     for offering in offerings:
         zone = offering.get("AvailabilityZone", "") if offering.get("ZoneType") == LOCAL else ""

@@ -15,7 +15,7 @@ _SIGNED_FOR_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EksCluster:
+class EksControlPlane:
     """A cluster as EKS describes it.
 
     `authority` is its certificate in base64; `private`: only its own network reaches the API.
@@ -29,14 +29,14 @@ class EksCluster:
     private: bool
 
 
-def describe(session: Session, name: str) -> EksCluster | None:
+def describe(session: Session, name: str) -> EksControlPlane | None:
     """A cluster; None if no cluster has that name."""
     subject, absent = f"describe EKS cluster {name}", {"ResourceNotFoundException"}
     answer = unless_absent(session.client("eks").describe_cluster, subject, absent, name=name)
     if answer is None:
         return None
     cluster: dict[str, Any] = answer["cluster"]
-    return EksCluster(
+    return EksControlPlane(
         name=name,
         version=str(cluster.get("version", "")),
         status=str(cluster.get("status", "")),

@@ -48,7 +48,7 @@ def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupState:
+class SecurityGroup:
     """One security group: its VPC, and whether all inbound and all outbound traffic passes between its members."""
 
     vpc_id: str
@@ -56,14 +56,14 @@ class GroupState:
     lets_itself_out: bool
 
 
-def security_group(session: Session, group_id: str) -> GroupState | None:
+def security_group(session: Session, group_id: str) -> SecurityGroup | None:
     """The state of a security group; None if no group has that id."""
     ask = session.client("ec2").describe_security_groups
     answer = unless_absent(ask, f"describe {group_id}", _NO_GROUP, GroupIds=[group_id])
     if answer is None:
         return None
     (group,) = answer["SecurityGroups"]
-    return GroupState(
+    return SecurityGroup(
         vpc_id=str(group["VpcId"]),
         lets_itself_in=lets_all_from(group["IpPermissions"], group_id),
         lets_itself_out=lets_all_from(group["IpPermissionsEgress"], group_id),

@@ -13,7 +13,7 @@ from launcher.agent import safe_json
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.session import CUT_SHORT, Session
 from launcher.catalog.bill import EVERYWHERE, UsageType
-from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, answer
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Payment
 from launcher.model.errors import AwsError
@@ -77,7 +77,9 @@ class Product:
         return list(self.terms.get(kind, {}).values())
 
 
-def ec2(session: Session, instance_type: str, regions: Collection[str], now: datetime, *, reserved: bool) -> Answer:
+def ec2(
+    session: Session, instance_type: str, regions: Collection[str], now: datetime, *, reserved: bool
+) -> FetchedPrices:
     """On-demand rates of a type in some regions and, if requested, its reserved rates.
 
     With one region, the request names only this region; with more, it covers all, including their local zones.
@@ -94,7 +96,7 @@ def instance_products(session: Session, instance_type: str, regions: Collection[
 
 def ec2_answer(
     products: Iterable[Product], names: Collection[str], regions: Collection[str], now: datetime, *, reserved: bool
-) -> Answer:
+) -> FetchedPrices:
     """On-demand rates, and reserved rates if requested, of some types in some regions, from products."""
     rates: list[FetchedPrice] = []
     refusals: list[Refusal] = []
@@ -111,12 +113,12 @@ def ec2_answer(
     return answer(rates, refusals)
 
 
-def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: datetime) -> Answer:
+def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: datetime) -> FetchedPrices:
     """SageMaker's rates of an `ml.` type in some regions, by component."""
     return sagemaker_answer(sagemaker_products(session, ml_type, regions), now, name=ml_type)
 
 
-def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = "") -> Answer:
+def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = "") -> FetchedPrices:
     """SageMaker's rates by component, from products that `is_managed` accepts; `name` if a product states none."""
     outcomes = []
     for product in products:

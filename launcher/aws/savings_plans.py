@@ -7,7 +7,7 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.price_list import PAYMENTS, sagemaker_products
 from launcher.aws.session import Session
-from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.enums import SavingsPlanKind
 
@@ -23,7 +23,7 @@ EC2_FILTERS = {"tenancy": ("shared",), "productDescription": ("Linux/UNIX",)}
 LARGEST_PAGE = 1000
 
 
-def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answer:
+def ec2(session: Session, instance_type: str, regions: Collection[str]) -> FetchedPrices:
     """Hourly rates of an EC2 type under Compute and EC2 Instance Savings Plans in some regions."""
     filters = {"instanceType": (instance_type,), "region": tuple(sorted(regions)), **EC2_FILTERS}
     rates = _rates(
@@ -37,7 +37,7 @@ def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answe
     return _answer(plain, instance_type, regions, {})
 
 
-def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collection[str]) -> Answer:
+def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collection[str]) -> FetchedPrices:
     """Hourly rates of an `ml.` type under SageMaker Savings Plans in some regions; the highest of its components.
 
     The request names the usage types that the Price List gives for the type; they name the region. `session` has a
@@ -49,7 +49,7 @@ def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collecti
         if product.attributes.get("usagetype")
     }
     if not places:
-        return Answer(rates=())
+        return FetchedPrices(rates=())
     rates = _rates(
         session,
         ml_type,
@@ -70,7 +70,7 @@ def _rates(session: Session, name: str, **question: Any) -> list[Any]:
     )
 
 
-def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mapping[str, str]) -> Answer:
+def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mapping[str, str]) -> FetchedPrices:
     fetched, refusals = [], []
     for rate in rates:
         offering = rate.get("savingsPlanOffering", {})

@@ -7,14 +7,14 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.regions import zone_ids
 from launcher.aws.session import Session
-from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
 PRODUCT = "Linux/UNIX"
 
 
-def spot(session: Session, instance_types: Collection[str], now: datetime) -> Answer:
+def spot(session: Session, instance_types: Collection[str], now: datetime) -> FetchedPrices:
     """The spot price of some types in each zone of the session's region.
 
     With the current time as start, the history is the price in effect, one entry per type and zone (EC2 API reference,

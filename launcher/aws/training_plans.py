@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
 from launcher.aws.session import Session
-from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -17,7 +17,7 @@ TARGET = "hyperpod-cluster"
 PLACES = Decimal("0.000001")
 
 
-def training_plans(session: Session, instance_type: str, count: int, now: datetime) -> Answer:
+def training_plans(session: Session, instance_type: str, count: int, now: datetime) -> FetchedPrices:
     """The highest rate of training plans of an EC2 type in the session's region.
 
     Rate = fee / (hours x instances). SageMaker refuses a type that has no plans in a region: the result is then empty.
@@ -36,7 +36,7 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
         )
     except AwsError as problem:
         if failed_with(problem, code="ValidationException", phrase="instance type"):
-            return Answer(rates=())
+            return FetchedPrices(rates=())
         raise
     rates, refusals = [], []
     key = Key("training-plan", instance_type, region)

@@ -121,7 +121,7 @@ class Unmatched:
 
 
 @record
-class Answer:
+class FetchedPrices:
     """The result of one query to AWS."""
 
     # Compute rates, and those that were refused.
@@ -142,7 +142,7 @@ class Answer:
         return len(self.rates) + len(self.bands) + len(self.items)
 
 
-def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> Answer:
+def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> FetchedPrices:
     """An answer with one rate a key, the highest; a refusal counts only if its key has no price."""
     dearest: dict[Key, FetchedPrice] = {}
     for rate in rates:
@@ -150,10 +150,12 @@ def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> A
         if same is None or rate.usd > same.usd:
             dearest[rate.key] = rate
     remaining = {refusal.key: refusal for refusal in refusals if refusal.key not in dearest}
-    return Answer(rates=tuple(dearest.values()), refusals=tuple(refusal for _, refusal in sorted(remaining.items())))
+    return FetchedPrices(
+        rates=tuple(dearest.values()), refusals=tuple(refusal for _, refusal in sorted(remaining.items()))
+    )
 
 
-def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]:
+def file_rows(answer: FetchedPrices, as_of: date) -> dict[Table, list[tuple[str, ...]]]:
     """The rows of the cache's files, by file; the payment options of one commitment share a row."""
     rows_by_table: dict[Table, list[tuple[str, ...]]] = {}
     if answer.bands:

@@ -22,7 +22,7 @@ _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"(\s*)([A-Za-z0-9_.'\"/ -]+?)\s*=")
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where a value is in its file: line and column of its key or of itself, from 1; 0 for one of the command line.
 
     `value` is its node if the file is YAML, `text` what a TOML file has behind its key.
@@ -34,22 +34,22 @@ class Place(NamedTuple):
     text: str = ""
 
 
-def toml_places(text: str) -> dict[str, Place]:
+def toml_places(text: str) -> dict[str, FilePlace]:
     r"""The keys of a TOML text by their paths; keys inside a value have the place of the value.
 
     >>> toml_places("[target]\n  region = 'us-east-1'")["target.region"][:2]
     (2, 3)
     """
-    places: dict[str, Place] = {}
+    places: dict[str, FilePlace] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if (header := _TABLE.match(line)) is not None:
             table = _plain(header[1])
-            places.setdefault(table, Place(number, 1))
+            places.setdefault(table, FilePlace(number, 1))
         elif (key := _KEY.match(line)) is not None:
             path = f"{table}.{_plain(key[2])}" if table else _plain(key[2])
             text = line[key.end() :].partition("#")[0].strip()
-            places.setdefault(path, Place(number, len(key[1]) + 1, text=text))
+            places.setdefault(path, FilePlace(number, len(key[1]) + 1, text=text))
     return places
 
 
@@ -65,22 +65,22 @@ def children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
         yield from ((None, child) for child in node.value)
 
 
-def places_of(node: yaml.Node | None, path: str = "") -> dict[str, Place]:
+def places_of(node: yaml.Node | None, path: str = "") -> dict[str, FilePlace]:
     """Everything below a node, whose own path is given, by its path in the file: a key, or an item of a list."""
     return dict(islice(_below(node, path), MAX_PLACES))
 
 
-def _below(node: yaml.Node | None, path: str) -> Iterator[tuple[str, Place]]:
+def _below(node: yaml.Node | None, path: str) -> Iterator[tuple[str, FilePlace]]:
     for index, (key, value) in enumerate(() if node is None else children(node)):
         if key is None:
             where, mark = f"{path}[{index}]", value.start_mark
         else:
             where, mark = f"{path}.{key.value}" if path else str(key.value), key.start_mark
-        yield where, Place(mark.line + 1, mark.column + 1, value)
+        yield where, FilePlace(mark.line + 1, mark.column + 1, value)
         yield from _below(value, where)
 
 
-def with_place(finding: Finding, places: Mapping[str, Place]) -> Finding:
+def with_place(finding: Finding, places: Mapping[str, FilePlace]) -> Finding:
     """A finding with the line and column of its path, or of the nearest key above it, and its values as written."""
     path = finding.path
     if finding.line is not None:
@@ -92,7 +92,7 @@ def with_place(finding: Finding, places: Mapping[str, Place]) -> Finding:
     return replace(finding, line=place.line, column=place.column) if place is not None and place.line else finding
 
 
-def as_written(finding: Finding, places: Mapping[str, Place]) -> Finding:
+def as_written(finding: Finding, places: Mapping[str, FilePlace]) -> Finding:
     """A finding that shows the values of its key, and of the keys beside and below it, as the file has them.
 
     Checks know the value alone: 1000 for `1_000`, 3.1 for `3.10`, and p5.48xlarge for `ml.p5.48xlarge`.
@@ -115,7 +115,7 @@ def as_written(finding: Finding, places: Mapping[str, Place]) -> Finding:
     return replace(finding, message=message, hint=hint)
 
 
-def _text_of(place: Place) -> str | None:
+def _text_of(place: FilePlace) -> str | None:
     text = place.text if place.value is None else safe_yaml.plain_text(place.value)
     return text or None
 

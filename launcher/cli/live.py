@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from launcher.answers.lines import bar
 from launcher.cli.colour import dim
-from launcher.model.stages import Notify, Part, Stage, Text
+from launcher.model.stages import Notify, Stage, StagePart, Text
 from launcher.model.units import clock
 from launcher.model.visible_text import visible
 
@@ -132,12 +132,12 @@ class LiveStage(Stage):
         self.timed = timed
         self.summary: Text = ""
         self.share: float | None = None
-        self.parts: tuple[Part, ...] = ()
+        self.parts: tuple[StagePart, ...] = ()
         self._waits = itertools.chain(HEARTBEATS_S, itertools.repeat(HEARTBEATS_S[-1]))
         self._heartbeat_at = self.begun + next(self._waits)
         SCREEN.add(self)
 
-    def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+    def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[StagePart, ...] = ()) -> None:
         """Show how far it is."""
         self.summary, self.share, self.parts = progress, share, parts
         SCREEN.redraw()

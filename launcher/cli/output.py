@@ -154,7 +154,7 @@ def terminal_width() -> int:
     return max(60, shutil.get_terminal_size((100, 24)).columns)
 
 
-class Answer(Protocol[Shown_contra]):
+class AnswerModule(Protocol[Shown_contra]):
     """A module of the answers: what it shows of a value, as JSON and as text for a terminal of some columns."""
 
     def document(self, value: Shown_contra, /) -> Mapping[str, Any]:
@@ -164,7 +164,7 @@ class Answer(Protocol[Shown_contra]):
         """The lines of text."""
 
 
-def answer(shown: Answer[Shown_contra], value: Shown_contra, *, json: bool) -> None:
+def answer(shown: AnswerModule[Shown_contra], value: Shown_contra, *, json: bool) -> None:
     """Print the result of a command, as JSON or as a page."""
     if json:
         document(shown.document(value))

@@ -14,7 +14,7 @@ from launcher.cli.option_values import region_name
 from launcher.model.errors import ImpossibleError
 
 if TYPE_CHECKING:
-    from launcher.workflow.history.run_index import Place
+    from launcher.workflow.history.run_index import RunLocation
 
 PLACE: ContextVar[Any] = ContextVar("place", default=None)
 """The place of this command's run (workflow.history.run_index.Place) with its sandbox flag; None: this computer."""
@@ -107,12 +107,12 @@ def fetched_stores() -> Mapping[str, Path] | None:
     return fetch_all(*_index())
 
 
-def _index() -> "tuple[Place, dict[str, str]]":
+def _index() -> "tuple[RunLocation, dict[str, str]]":
     """Where --region or --store look, and the environment of the calls."""
-    from launcher.workflow.history.run_index import Place
+    from launcher.workflow.history.run_index import RunLocation
 
     region, store, sandbox = PLACE.get() or (None, None, False)
-    return Place(region=region, store=store), environment(sandbox=sandbox)
+    return RunLocation(region=region, store=store), environment(sandbox=sandbox)
 
 
 def environment(*, sandbox: bool) -> dict[str, str]:

@@ -29,7 +29,7 @@ ERROR, FIX = "error: ", "  fix: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CommandOutput:
     """What a command printed: a document, or text; `refused` if it stopped with an error."""
 
     document: Json | None
@@ -37,7 +37,7 @@ class Answer:
     refused: bool
 
 
-def answer_of(words: Sequence[str], folder: Path, *, json: bool) -> Answer:
+def answer_of(words: Sequence[str], folder: Path, *, json: bool) -> CommandOutput:
     """Run a command that reads, and return what it printed."""
     command = [*_program(), *words, *(["--json"] if json else [])]
     try:
@@ -49,10 +49,10 @@ def answer_of(words: Sequence[str], folder: Path, *, json: bool) -> Answer:
         return refusal(problem)
     document = _document(done.stdout) if json else None
     if document is not None:
-        return Answer(document=document, text="", refused=document.get("schema") == REFUSED)
+        return CommandOutput(document=document, text="", refused=document.get("schema") == REFUSED)
     if done.returncode == 0:
-        return Answer(document=None, text=_end_of(done.stdout), refused=False)
-    return Answer(document=_refusal_of(done.returncode, _end_of(done.stderr)), text="", refused=True)
+        return CommandOutput(document=None, text=_end_of(done.stdout), refused=False)
+    return CommandOutput(document=_refusal_of(done.returncode, _end_of(done.stderr)), text="", refused=True)
 
 
 def _refusal_of(exit_code: int, text: str) -> Json:
@@ -66,9 +66,9 @@ def _refusal_of(exit_code: int, text: str) -> Json:
     return as_json(ErrorDocument(exit_code=exit_code, message=message, hint=hints[0] if hints else "", findings=()))
 
 
-def refusal(problem: SlipwayError) -> Answer:
+def refusal(problem: SlipwayError) -> CommandOutput:
     """A refusal of the server itself."""
-    return Answer(document=error_document(problem), text="", refused=True)
+    return CommandOutput(document=error_document(problem), text="", refused=True)
 
 
 @dataclass(slots=True)

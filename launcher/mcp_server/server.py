@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from launcher.answers.json_schemas import schema_of
-from launcher.mcp_server.commands import WAIT_S, Answer, Started, answer_of, refusal
+from launcher.mcp_server.commands import WAIT_S, CommandOutput, Started, answer_of, refusal
 from launcher.mcp_server.tools import TOOLS, Tool
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.visible_text import visible_json
@@ -39,7 +39,7 @@ class SlipwayServer:
     environment: Mapping[str, str]
     started: Started = field(default_factory=Started)
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, name: str, arguments: Mapping[str, Any]) -> CommandOutput:
         """Carry out a call; every refusal is an answer."""
         try:
             tool = _tool(name)
@@ -50,7 +50,7 @@ class SlipwayServer:
         except SlipwayError as problem:
             return refusal(problem)
 
-    def _act(self, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+    def _act(self, tool: Tool, arguments: Mapping[str, Any]) -> CommandOutput:
         given = arguments["approval"] if tool.acts else arguments["id"]
         if tool.acts:
             approval = find_approval(given, self.environment, datetime.now(UTC))
@@ -61,7 +61,7 @@ class SlipwayServer:
         document = self.started.wait(given, self.environment, WAIT_S if tool.acts else 0)
         if document is None:
             raise UnreadableInputError(f"this server has started nothing with id {given}", hint="status NAME")
-        return Answer(document=document, text="", refused=document["exit_code"] not in (None, 0))
+        return CommandOutput(document=document, text="", refused=document["exit_code"] not in (None, 0))
 
 
 def _tool(name: str) -> Tool:
@@ -94,7 +94,7 @@ def tool_type(tool: Tool) -> types.Tool:
     )
 
 
-def result_of(answer: Answer) -> types.CallToolResult:
+def result_of(answer: CommandOutput) -> types.CallToolResult:
     """An answer as the client gets it: the document, and its text for clients that read no documents."""
     text = answer.text if answer.document is None else visible_json(json.dumps(answer.document, ensure_ascii=False))
     return types.CallToolResult(

@@ -11,7 +11,7 @@ Text = str | Callable[[], str]
 
 
 @record
-class Part:
+class StagePart:
     """Something in progress within a stage; `begun` is the second of `time.monotonic` at which it began."""
 
     description: str
@@ -24,7 +24,7 @@ class Stage:
     def __init__(self, notify: Notify) -> None:
         self._notify = notify
 
-    def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+    def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[StagePart, ...] = ()) -> None:
         """Show the progress; each call replaces the previous one.
 
         `share` is 0 to 1, None if unknown; `parts`: the work in progress.

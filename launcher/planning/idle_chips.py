@@ -12,7 +12,7 @@ from dataclasses import replace
 from launcher.model.finding import Finding, info, warning
 from launcher.model.units import number_of
 from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, runs_a_script, with_value
-from launcher.planning.launchers import LauncherUse, Nodes, Stated, device_count, launcher_use
+from launcher.planning.launchers import CandidateNodes, LauncherUse, Stated, device_count, launcher_use
 
 DEVICES = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES")
 CORES = "NEURON_RT_NUM_CORES"
@@ -47,7 +47,7 @@ _LIKE = {"lightning": "fabric", "mpiexec": "mpirun", "mpiexec.hydra": "mpirun"}
 _DEFAULT_FIX = "leave --nnodes and --standalone out: Slipway sets both for torchrun"
 
 
-def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
+def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: CandidateNodes) -> Iterator[Finding]:
     """A finding for each launcher that uses fewer chips than the plan pays for, or asks for more than there are.
 
     `variables` are the plan's, `run.env`.
@@ -68,7 +68,7 @@ def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Node
                     yield replace(finding, message=finding.message + note)
 
 
-def working(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> tuple[int, int] | None:
+def working(command: JobCommand, variables: Mapping[str, str], nodes: CandidateNodes) -> tuple[int, int] | None:
     """The nodes that train together and the processes of each; None if all chips work, or if the command does not tell.
 
     Of several launchers the one with the most processes counts. A trainer without a launcher counts if all its files
@@ -85,7 +85,7 @@ def working(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> 
     return (together, each) if idle else None
 
 
-def _processes(use: LauncherUse, variables: Mapping[str, str], nodes: Nodes) -> tuple[int, int]:
+def _processes(use: LauncherUse, variables: Mapping[str, str], nodes: CandidateNodes) -> tuple[int, int]:
     """The nodes that a launcher joins and the processes of each; all of them where its words tell no number."""
     joined = None if use.joined is None else use.joined.number
     together = nodes.count if joined is None else min(joined, nodes.count)
@@ -97,7 +97,9 @@ def _processes(use: LauncherUse, variables: Mapping[str, str], nodes: Nodes) -> 
     return together, min(each, _visible(use.program, variables, nodes))
 
 
-def _own_processes(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[tuple[int, int]]:
+def _own_processes(
+    command: JobCommand, variables: Mapping[str, str], nodes: CandidateNodes
+) -> Iterator[tuple[int, int]]:
     """The nodes and processes of a trainer without a launcher; nothing if they are unknown."""
     alone = [program for program in command.programs if runs_a_script(program)][-1:]
     if not alone or alone[0].srun or alone[0].in_branch:
@@ -108,7 +110,7 @@ def _own_processes(command: JobCommand, variables: Mapping[str, str], nodes: Nod
     yield together, min(each, _visible(alone[0], variables, nodes))
 
 
-def _visible(program: Program, variables: Mapping[str, str], nodes: Nodes) -> int:
+def _visible(program: Program, variables: Mapping[str, str], nodes: CandidateNodes) -> int:
     """The chips or NeuronCores of a node that a program may use."""
     name = DEVICES[nodes.noun == "NeuronCore"]
     count = device_count(program.variables.get(name, variables.get(name, "")))
@@ -120,7 +122,7 @@ def _choices(command: JobCommand) -> Mapping[tuple[str, str], tuple[str, ...]]:
     return {(program.where, name): values for program in command.programs for name, values in program.choices}
 
 
-def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
+def _findings(command: JobCommand, variables: Mapping[str, str], nodes: CandidateNodes) -> Iterator[Finding]:
     """The findings on the programs of a command as they are."""
     uses = [use for program in command.programs if (use := launcher_use(program, variables, nodes)) is not None]
     found = [(use, [*_compare(use, nodes), *_same_ranks(use, nodes)]) for use in uses]
@@ -141,7 +143,7 @@ def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -
         yield from _hidden_chips(program, variables, nodes, None if command.all_chips else 1)
 
 
-def _compare(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
+def _compare(use: LauncherUse, nodes: CandidateNodes) -> Iterator[Finding]:
     """Findings on one launcher: nodes that do not join, processes that are too few or too many."""
     where, joined, per_node, total = use.program.where, use.joined, use.per_node, use.total
     together = None if joined is None else joined.number
@@ -169,7 +171,7 @@ def _compare(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
             yield _more(where, per_node, nodes.workers, place="a node", nodes=nodes)
 
 
-def _same_ranks(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
+def _same_ranks(use: LauncherUse, nodes: CandidateNodes) -> Iterator[Finding]:
     """A finding on a rank that is a plain number on several nodes that train together."""
     alone = nodes.count == 1 or (use.joined is not None and use.joined.number == 1)
     if use.rank is not None and use.rank.number is not None and not alone:
@@ -178,7 +180,7 @@ def _same_ranks(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
         yield warning(TOO_MANY, use.rank.where or use.program.where, message, fix)
 
 
-def _steps(program: Program, nodes: Nodes) -> Iterator[Finding]:
+def _steps(program: Program, nodes: CandidateNodes) -> Iterator[Finding]:
     """Findings on `srun` inside the command, which Slipway starts on every node already."""
     if not program.srun:
         return
@@ -196,7 +198,7 @@ def _steps(program: Program, nodes: Nodes) -> Iterator[Finding]:
             yield _fewer(program.where, stated, nodes.workers, place=" of each node", nodes=nodes)
 
 
-def _fewer(where: str, stated: Stated, of: int, *, place: str, nodes: Nodes) -> Finding:
+def _fewer(where: str, stated: Stated, of: int, *, place: str, nodes: CandidateNodes) -> Finding:
     used = stated.number or 0
     idle = of - used
     starts = f"starts {used} process{'es' if used > 1 else ''} for {of}" if used else f"uses none of {of}"
@@ -208,17 +210,17 @@ def _fewer(where: str, stated: Stated, of: int, *, place: str, nodes: Nodes) -> 
     return warning(CODE, stated.where or where, message + _dollars(nodes, idle, of), fix)
 
 
-def _more(where: str, stated: Stated, most: int, *, place: str, nodes: Nodes) -> Finding:
+def _more(where: str, stated: Stated, most: int, *, place: str, nodes: CandidateNodes) -> Finding:
     message = f"{stated.text} starts {stated.number} processes on {place} with {most} {nodes.noun}s: the rest"
     message += " find no device"
     return warning(TOO_MANY, stated.where or where, message, f"at most {most}, or leave the option out")
 
 
-def _dollars(nodes: Nodes, idle: int, of: int) -> str:
+def _dollars(nodes: CandidateNodes, idle: int, of: int) -> str:
     return "" if nodes.usd_per_hour is None else f", ${nodes.usd_per_hour * idle / of:,.0f} an hour"
 
 
-def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Finding]:
+def _single(program: Program, command: JobCommand, nodes: CandidateNodes) -> Iterator[Finding]:
     """A finding on a trainer without a launcher, of which each node runs one process."""
     if command.spawned is not None and command.spawned < nodes.workers:
         stated = Stated(number=command.spawned, text=f"nprocs={command.spawned} of {program.text}")
@@ -249,7 +251,7 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
 
 
 def _hidden_chips(
-    program: Program, variables: Mapping[str, str], nodes: Nodes, processes: int | None
+    program: Program, variables: Mapping[str, str], nodes: CandidateNodes, processes: int | None
 ) -> Iterator[Finding]:
     """Chips that a variable hides from the trainer; `processes` are those of its launcher on each node, if known."""
     for name in DEVICES:

@@ -43,7 +43,7 @@ class LauncherUse:
 
 
 @record
-class Nodes:
+class CandidateNodes:
     """The nodes of a candidate: their number, chips and training processes each, dollars an hour for all, or None.
 
     `noun` is what a process of training uses: a GPU or a NeuronCore.
@@ -56,9 +56,9 @@ class Nodes:
     usd_per_hour: Decimal | None
 
 
-def nodes_of(facts: InstanceType, count: int, usd_per_hour: Decimal | None = None) -> Nodes:
+def nodes_of(facts: InstanceType, count: int, usd_per_hour: Decimal | None = None) -> CandidateNodes:
     """Some nodes of a type; `usd_per_hour` is for all of them."""
-    return Nodes(
+    return CandidateNodes(
         count=count,
         chips=facts.accelerators,
         workers=facts.training_workers,
@@ -74,7 +74,7 @@ class _Call:
     program: Program
     words: tuple[str, ...]
     environment: Mapping[str, str]
-    nodes: Nodes
+    nodes: CandidateNodes
 
     def options(self, *flags: str, double: str = "") -> dict[str, str]:
         """The options before the trainer's script, without dashes, `_` as `-`; see `_options`."""
@@ -114,7 +114,7 @@ class _Call:
         return None if name is None else dict(self.program.files).get(name)
 
 
-def launcher_use(program: Program, environment: Mapping[str, str], nodes: Nodes) -> LauncherUse | None:
+def launcher_use(program: Program, environment: Mapping[str, str], nodes: CandidateNodes) -> LauncherUse | None:
     """What a program starts, if it is a launcher; `environment` is the plan's, `run.env`."""
     name, words = program.name, program.words
     if name.startswith(PYTHON) and "-m" in words[:-1]:

@@ -10,7 +10,7 @@ from launcher.planning import utilisation
 from launcher.planning.shape import TrainingShape
 
 
-class Answer(NamedTuple):
+class AssumedValue(NamedTuple):
     """A key of `workload.train` that the plan leaves open, its assumed value, and the workload that states it."""
 
     key: str
@@ -18,7 +18,7 @@ class Answer(NamedTuple):
     train: TrainingWorkload
 
 
-def open_answers(train: TrainingWorkload, shape: TrainingShape) -> Iterator[Answer]:
+def open_answers(train: TrainingWorkload, shape: TrainingShape) -> Iterator[AssumedValue]:
     """The open keys of a job from tokens, each answered by what Slipway assumes.
 
     Args:
@@ -26,13 +26,13 @@ def open_answers(train: TrainingWorkload, shape: TrainingShape) -> Iterator[Answ
         shape: the job on one number of nodes.
     """
     if not shape.stack_known:
-        yield Answer("stack", shape.stack.value, replace(train, stack=shape.stack))
+        yield AssumedValue("stack", shape.stack.value, replace(train, stack=shape.stack))
     if shape.micro_batch is None and utilisation.has_micro_steps(shape):
         size = utilisation.DEFAULT_MICRO_BATCH
-        yield Answer("micro_batch", str(size), replace(train, micro_batch=size))
+        yield AssumedValue("micro_batch", str(size), replace(train, micro_batch=size))
     if utilisation.assumes_exchange(shape):
         spread = min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)
-        yield Answer("expert_parallel", str(spread), replace(train, expert_parallel=spread))
+        yield AssumedValue("expert_parallel", str(spread), replace(train, expert_parallel=spread))
 
 
 def measured_width(facts: TrainingFacts) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launcher.agent import safe_json
 from launcher.catalog import tables
-from launcher.catalog.fetched_prices import SOURCE_ROWS, Answer, FetchedPrice, file_rows
+from launcher.catalog.fetched_prices import SOURCE_ROWS, FetchedPrice, FetchedPrices, file_rows
 from launcher.catalog.regular_file import read_regular
 from launcher.catalog.tables import Table
 from launcher.model.errors import ImpossibleError
@@ -37,9 +37,9 @@ class PriceCache:
 
     def keep(self, rates: Iterable[FetchedPrice], as_of: date) -> None:
         """Add prices of a day; see `keep_answers`."""
-        self.keep_answers((Answer(rates=tuple(rates)),), as_of)
+        self.keep_answers((FetchedPrices(rates=tuple(rates)),), as_of)
 
-    def keep_answers(self, answers: Iterable[Answer], today: date) -> None:
+    def keep_answers(self, answers: Iterable[FetchedPrices], today: date) -> None:
         """Add the answers of a day; they replace prices of the same key and day, older prices are history.
 
         Raises:

@@ -12,21 +12,21 @@ from launcher.records.run_folder import RunFolder
 QUOTE_FILE = "quote.json"
 
 
-class QuotedTraining(NamedTuple):
+class StoredTraining(NamedTuple):
     """The estimate of a training job."""
 
     tokens_per_s: Range
     mfu: Range
 
 
-class QuotedSpot(NamedTuple):
+class StoredSpot(NamedTuple):
     """The interruptions that a quote expects, and the seconds between two checkpoints."""
 
     interruptions_expected: float
     checkpoint_interval_s: float | None
 
 
-class QuotedComponent(NamedTuple):
+class StoredLine(NamedTuple):
     """A line of the quote."""
 
     name: str
@@ -54,10 +54,10 @@ class StoredQuote(NamedTuple):
     usd: UsdRange | None
     usd_per_hour: Decimal | None
     hours: Range
-    training: QuotedTraining | None
-    spot: QuotedSpot | None
+    training: StoredTraining | None
+    spot: StoredSpot | None
     serving: dict[str, Any] | None
-    components: tuple[QuotedComponent, ...]
+    components: tuple[StoredLine, ...]
     rates: RunRates | None = None
     max_usd: Decimal | None = None
 

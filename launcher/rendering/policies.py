@@ -40,7 +40,7 @@ _TOOLKIT_POLICIES = "CloudFormationExecutionPolicies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class PolicyAccount:
     """The account of the policies."""
 
     id: str
@@ -114,7 +114,7 @@ def execution_policies(targets: Iterable[TargetKind] | None = None) -> tuple[str
     return tuple(dict.fromkeys(name for names in policies.values() for name in names))
 
 
-def render_policy(permissions: Permissions, name: str, account: Account) -> RenderedPolicy:
+def render_policy(permissions: Permissions, name: str, account: PolicyAccount) -> RenderedPolicy:
     """A policy rendered for an account.
 
     If the account has no boundary yet, the policy itself contains it.
@@ -123,7 +123,7 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
     return rendered_policy(name, permissions.policy(name).description, statements)
 
 
-def rendered_statements(permissions: Permissions, name: str, account: Account) -> list[dict[str, Any]]:
+def rendered_statements(permissions: Permissions, name: str, account: PolicyAccount) -> list[dict[str, Any]]:
     """The statements of a policy for an account; those whose resources the account lacks fall away."""
     facts = permissions.policy(name)
     return [
@@ -140,7 +140,7 @@ def rendered_policy(name: str, holds: str, statements: Iterable[Mapping[str, Any
 
 
 def allowed_actions(
-    permissions: Permissions, name: str, account: Account
+    permissions: Permissions, name: str, account: PolicyAccount
 ) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """The permissions of a policy: the actions of each statement, with the resources that the statement allows."""
     facts = permissions.policy(name)
@@ -168,7 +168,7 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
     return [(statement, sorted(by_sid[statement.sid])) for statement in facts.statements]
 
 
-def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
+def policy_statement(facts: StatementFacts, actions: list[str], account: PolicyAccount, policy: str) -> dict[str, Any]:
     """One statement, with its placeholders filled in."""
     conditions: dict[str, dict[str, Any]] = {
         operator: {key: account.filled_in(values) for key, values in keys.items()}
@@ -186,7 +186,7 @@ def policy_statement(facts: StatementFacts, actions: list[str], account: Account
     }
 
 
-def _fill_in(text: str, account: Account) -> str:
+def _fill_in(text: str, account: PolicyAccount) -> str:
     return text.format(account=account.id, partition=account.partition, qualifier=account.qualifier)
 
 
@@ -208,7 +208,7 @@ def create_command(arn: str, file: str) -> str:
     )
 
 
-def bootstrap_command(account: Account, region: str, arns: Iterable[str], *, qualified: bool) -> str:
+def bootstrap_command(account: PolicyAccount, region: str, arns: Iterable[str], *, qualified: bool) -> str:
     """The shell line that creates the CDK's bucket and roles, with CloudFormation limited to these policies.
 
     The CDK replaces the policies of an existing bootstrap, so the line reads them first and keeps them. It runs nothing

@@ -23,7 +23,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.secret import secret_reference
 from launcher.rendering.policies import (
     STORE,
-    Account,
+    PolicyAccount,
     RenderedPolicy,
     render_policy,
     rendered_policy,
@@ -44,12 +44,12 @@ def needs(request: PlanRequest, role: NamedRole) -> tuple[str, ...]:
     return (*use.needs, *sessions, *images, *interfaces)
 
 
-def account_of(request: PlanRequest, account: Account) -> Account:
+def account_of(request: PlanRequest, account: PolicyAccount) -> PolicyAccount:
     """The account with the resources that a plan's roles must reach."""
     return replace(account, lists={**account.lists, **_lists(request, account)})
 
 
-def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+def _lists(request: PlanRequest, account: PolicyAccount) -> Mapping[str, tuple[str, ...]]:
     """ARNs by their placeholder; a bucket that a stack will create is an ARN pattern."""
     uri, serve, key = request.checkpoint.store_uri, request.workload.serve, request.storage.kms_key_arn
     store, objects = _places(account, uri or "s3://slipway-*")
@@ -84,7 +84,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     }
 
 
-def limited_lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+def limited_lists(request: PlanRequest, account: PolicyAccount) -> Mapping[str, tuple[str, ...]]:
     """The places, secrets and parameters of a plan that its roles reach, for the permissions boundary."""
     lists = _lists(request, account)
     names = ("ownbuckets", "ownobjects", "databuckets", "dataobjects", "model", "files")
@@ -94,7 +94,7 @@ def limited_lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[
     return {"places": tuple(sorted(places)), **{name: lists[name] for name in _SECRETS}}
 
 
-def _reached_resources(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+def _reached_resources(request: PlanRequest, account: PolicyAccount) -> Mapping[str, tuple[str, ...]]:
     """Buckets, objects and keys of the trainer's own places and of the data that nodes fetch."""
     values = {}
     for word, writes in (("own", True), ("data", False)):
@@ -126,27 +126,29 @@ def _guard_objects(objects: str, *, named: bool) -> tuple[str, ...]:
     return (f"{folder}/{BUDGET_FOLDER}/*", f"{folder}/{GUARD_FOLDER}/*/{SENT_FOLDER}/*")
 
 
-def _places(account: Account, uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _places(account: PolicyAccount, uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     arn, folder = f"arn:{account.partition}:s3:::{bucket}", prefix.strip("/")
     return (arn,), (f"{arn}/{folder}/*" if folder else f"{arn}/*",)
 
 
 def role_statements(
-    permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account
+    permissions: Permissions, request: PlanRequest, role: NamedRole, account: PolicyAccount
 ) -> list[dict[str, Any]]:
     """The statements that a role needs."""
     whole = account_of(request, account)
     return [statement for part in needs(request, role) for statement in rendered_statements(permissions, part, whole)]
 
 
-def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole, account: Account) -> RenderedPolicy:
+def render_role(
+    permissions: Permissions, request: PlanRequest, role: NamedRole, account: PolicyAccount
+) -> RenderedPolicy:
     """The policy of a role, for the role's owner to attach."""
     statements = role_statements(permissions, request, role, account)
     return rendered_policy(f"role_{role.use.key}", f"what role {role.name} needs as {role.path}", statements)
 
 
-def render_store(permissions: Permissions, request: PlanRequest, account: Account) -> RenderedPolicy | None:
+def render_store(permissions: Permissions, request: PlanRequest, account: PolicyAccount) -> RenderedPolicy | None:
     """The policy of Slipway's users for the bucket and key that a plan names; None if it names neither."""
     if request.checkpoint.store_uri is None and request.storage.kms_key_arn is None:
         return None

@@ -38,7 +38,7 @@ class JobSource(Protocol):
     def release(self, job: Submitted) -> None:
         """Let a requeued job start immediately, if the scheduler permits callers to request that."""
 
-    def nodes(self, job: Submitted) -> "Nodes":
+    def nodes(self, job: Submitted) -> "JobNodes":
         """The nodes of a running job, for access by the user.
 
         Raises:
@@ -54,7 +54,7 @@ class JobSource(Protocol):
         """
 
 
-class Nodes(Protocol):
+class JobNodes(Protocol):
     """The nodes of a running job, by name; the job's first node comes first."""
 
     @property

@@ -21,7 +21,16 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, program_missing, text, unpacked_path, unpacking_from
+from launcher.submit.shell import (
+    PUT_S,
+    RUN_S,
+    Frame,
+    ScriptResult,
+    program_missing,
+    text,
+    unpacked_path,
+    unpacking_from,
+)
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
@@ -68,7 +77,7 @@ class Sessions(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class UserSession:
     """The data for a user's own session: the instance's Systems Manager target, and the environment of the AWS CLI."""
 
     target: str
@@ -139,7 +148,7 @@ class SessionShell:
             raise SchedulerError(f"not a valid Linux user name: {self.user!r}")
         refuse_without_programs(self.target, self.region, self.environment)
 
-    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> ScriptResult:
         """Run a bash script in the user's login shell."""
         frame = Frame.fresh()
         packed = base64.b64encode(frame.wrap(script).encode()).decode()
@@ -168,8 +177,8 @@ class SessionShell:
         """A session that forwards a local port through this node."""
         return self._person().forwarding(node, port, local_port)
 
-    def _person(self) -> Person:
-        return Person(target=self.target, region=self.region, environment=self.environment)
+    def _person(self) -> UserSession:
+        return UserSession(target=self.target, region=self.region, environment=self.environment)
 
     def _as_user(self, command: str) -> str:
         inner = f"mkdir -p {shlex.quote(self.home)}; exec env HOME={shlex.quote(self.home)} {command}"

@@ -25,7 +25,7 @@ _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ScriptResult:
     """The result of a script: its exit code and its output."""
 
     code: int
@@ -48,7 +48,7 @@ class Shell(Protocol):
     def poll_s(self) -> float:
         """The interval between two polls of a job."""
 
-    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> ScriptResult:
         """Run a bash script.
 
         Raises:
@@ -112,7 +112,7 @@ class Frame:
         """Whether the last part of an output contains the end mark."""
         return re.search(rb"\n%b end \d+\r?\n" % self.mark.encode(), tail) is not None
 
-    def answer(self, out: str, err: str, where: str) -> Answer:
+    def answer(self, out: str, err: str, where: str) -> ScriptResult:
         """Return the answer between the marks.
 
         Raises:
@@ -124,7 +124,7 @@ class Frame:
             last = " | ".join(err.strip().splitlines()[-3:])
             reason = "the answer was incomplete" if began else "there was no answer"
             raise CutOffError(f"{where}: {reason}" + (f": {last}" if last else ""))
-        return Answer(code=int(match[2]), out=match[1], err=err)
+        return ScriptResult(code=int(match[2]), out=match[1], err=err)
 
 
 def unpacking(folder: str, source: str, archive: Path) -> str:
@@ -166,7 +166,7 @@ def unpacking_from(uri: str, folder: str, archive: Path) -> str:
     return unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -", archive)
 
 
-def unpacked_path(answer: Answer, folder: str, where: str) -> str:
+def unpacked_path(answer: ScriptResult, folder: str, where: str) -> str:
     """The path that the script of `unpacking` printed.
 
     Raises:
@@ -189,7 +189,7 @@ class LocalShell:
         self.environment = dict(environment)
         self.name = name
 
-    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> ScriptResult:
         """Run a bash script."""
         frame = Frame.fresh()
         done = run_program(["bash", "-s"], self.environment, self.name, timeout_s, frame.wrap(script).encode())

@@ -18,7 +18,7 @@ from launcher.submit import slurm_output
 from launcher.submit.callers import OF_NETWORKS
 from launcher.submit.jobs import Chunk, CutOffError, NoPartitionError, SchedulerError, UnreachableError
 from launcher.submit.nodes import SlurmNodes, running_on
-from launcher.submit.shell import Answer, Shell
+from launcher.submit.shell import ScriptResult, Shell
 
 TRIES = 5
 """The number of tries of a submission before Slipway reports its outcome as unknown."""
@@ -262,7 +262,7 @@ class Slurm:
             "no_controller": _NO_CONTROLLER,
         }
 
-    def _query(self, script: str, subject: str) -> Answer:
+    def _query(self, script: str, subject: str) -> ScriptResult:
         """The answer of a script that only reads and must not fail.
 
         If the answer was cut off, Slipway repeats the request once: a HyperPod session can end silently (awslabs/
@@ -290,7 +290,7 @@ def _check(form: re.Pattern[str], word: str, kind: str) -> str:
     return word
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: ScriptResult) -> str:
     return " | ".join(answer.err.strip().splitlines()[-3:]) or f"exit {answer.code}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from launcher.model.cluster_nodes import ClusterNode, NodeUse
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import Answer, Shell
+from launcher.submit.shell import ScriptResult, Shell
 from launcher.submit.slurm_output import TIME_FORMAT, field, hosts, moment_of
 
 _NO_CONTROLLER = 70
@@ -188,5 +188,5 @@ def _change(shell: Shell, node: str, verb: str, *arguments: str) -> None:
         raise SchedulerError(f"{shell.name}: Slurm does not {verb} {node}: {reason}", hint=hint if refused else "")
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: ScriptResult) -> str:
     return " | ".join(answer.err.strip().splitlines()[-3:]) or f"exit {answer.code}"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, run_program, text, unpacked_path, unpacking
+from launcher.submit.shell import PUT_S, RUN_S, Frame, ScriptResult, run_program, text, unpacked_path, unpacking
 
 CONFIG_VARIABLE = "SLIPWAY_SSH_CONFIG"
 """Names an ssh configuration file to use in place of ~/.ssh/config."""
@@ -64,7 +64,7 @@ class SshShell:
         self._words = [program, *(["-F", configuration] if configuration else []), "-T"]
         self._words += [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
 
-    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> ScriptResult:
         """Run a bash script in a login shell, which finds Slurm's commands."""
         frame = Frame.fresh()
         return self._answer(frame, "exec bash -l -s", frame.wrap(script).encode(), timeout_s)
@@ -104,7 +104,7 @@ class SshShell:
                 )
             shutil.rmtree(self._sockets, ignore_errors=True)
 
-    def _answer(self, frame: Frame, command: str, sent: bytes, timeout_s: float) -> Answer:
+    def _answer(self, frame: Frame, command: str, sent: bytes, timeout_s: float) -> ScriptResult:
         done = run_program([*self._words, "--", self._host, command], self.environment, self.name, timeout_s, sent)
         out, err = text(done.stdout), text(done.stderr)
         try:

@@ -17,7 +17,7 @@ from typing import Protocol
 from launcher.model.aws_results import Invocation
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.session import Sessions
-from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, unpacked_path, unpacking_from
+from launcher.submit.shell import PUT_S, RUN_S, Frame, ScriptResult, unpacked_path, unpacking_from
 
 OUTPUT_LIMIT = 24_000
 """Characters of standard output that GetCommandInvocation returns (its API reference, read 2026-11-20)."""
@@ -64,7 +64,7 @@ class SsmShell:
         if not _USER.fullmatch(self.user):
             raise SchedulerError(f"not a valid Linux user name: {self.user!r}")
 
-    def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
+    def run(self, script: str, *, timeout_s: float = RUN_S) -> ScriptResult:
         """Run a bash script in the user's login shell, and poll for its result with growing pauses."""
         frame = Frame.fresh()
         packed = base64.b64encode(frame.wrap(script).encode()).decode()
@@ -104,7 +104,7 @@ class SsmShell:
     def close(self) -> None:
         """Do nothing: the shell keeps no connection."""
 
-    def _answer(self, frame: Frame, invocation: Invocation) -> Answer:
+    def _answer(self, frame: Frame, invocation: Invocation) -> ScriptResult:
         if invocation.details in _NEVER_RAN:
             hint = "aws ssm describe-instance-information shows whether its agent is online"
             raise SchedulerError(f"{self.name}: the command did not arrive: {invocation.details}", hint=hint)

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.aws import price_list
 from launcher.aws.feeds import public_files
-from launcher.catalog.fetched_prices import Answer
+from launcher.catalog.fetched_prices import FetchedPrices
 from launcher.model.errors import AwsError
 from launcher.workflow.quote.price_needs import Question
 from launcher.workflow.quote.price_tasks import answers
@@ -50,7 +50,7 @@ def sagemaker_file(path):
 
 
 def of_advisor(path):
-    return Answer(bands=public_files.bands(path, {P5}, {REGION}, NOW.date()))
+    return FetchedPrices(bands=public_files.bands(path, {P5}, {REGION}, NOW.date()))
 
 
 def _answer(read, path, _):
@@ -69,8 +69,8 @@ def test_random_price_feed_gives_prices_or_an_error(seed, rounds, tmp_path):
         path = tmp_path / "feed.json"
         path.write_bytes(text_of(chance, changed(chance, document, chance.randint(0, 3))))
         ((_, outcome),) = next(answers([question], partial(_answer, read, path)))
-        assert isinstance(outcome, Answer | AwsError)
-        if isinstance(outcome, Answer):
+        assert isinstance(outcome, FetchedPrices | AwsError)
+        if isinstance(outcome, FetchedPrices):
             assert all(rate.usd.is_finite() and rate.usd > 0 for rate in outcome.rates)
         outcomes[type(outcome).__name__] += 1
-    assert min(outcomes["Answer"], outcomes["AwsError"]) > rounds / 20, outcomes
+    assert min(outcomes["FetchedPrices"], outcomes["AwsError"]) > rounds / 20, outcomes

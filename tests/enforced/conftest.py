@@ -23,7 +23,7 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.permissions import load_permissions
-from launcher.rendering.policies import Account, policy_name, render_policy
+from launcher.rendering.policies import PolicyAccount, policy_name, render_policy
 from tests.conftest import MINISTACK
 from tests.plans import ROOT
 
@@ -54,7 +54,9 @@ class Enforced:
     """The account with its address."""
 
     url: str
-    account: Account = field(default_factory=lambda: Account(id=ID, qualifier="hnb659fds", boundary_arn=None))
+    account: PolicyAccount = field(
+        default_factory=lambda: PolicyAccount(id=ID, qualifier="hnb659fds", boundary_arn=None)
+    )
 
     def environment(self, keys):
         return {**keys, "AWS_ENDPOINT_URL": self.url, "AWS_REGION": REGION}

@@ -3,7 +3,7 @@
 import json
 
 from launcher.catalog.permissions import load_permissions
-from launcher.rendering.policies import TARGET_POLICIES, Account, execution_policies, render_policy
+from launcher.rendering.policies import TARGET_POLICIES, PolicyAccount, execution_policies, render_policy
 from tests.infra.iam import ACCOUNT, allows
 
 PERMISSIONS = load_permissions()
@@ -13,7 +13,9 @@ NAMED = {
     "key": (f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",),
 }
 """Resources that a plan names and its launcher must reach."""
-FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
+FREE = PolicyAccount(
+    id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED
+)
 
 
 def policy(name, account=FREE):

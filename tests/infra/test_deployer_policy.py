@@ -18,7 +18,7 @@ from launcher.rendering.policies import (
     MAX_POLICIES,
     PERSON,
     STORE,
-    Account,
+    PolicyAccount,
     execution_policies,
     render_policy,
 )
@@ -31,7 +31,7 @@ from tests.infra.iam import ACCOUNT, actions, allows, formats, misplaced, starre
 from tests.infra.iam_names import PROVIDER, made, nested
 
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
-BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
+BOUND = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
 PERSONAL = tuple(name for target in TARGETS.values() for name in target.person)
 NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, *PERSONAL, BOUNDARY)
 
@@ -71,7 +71,7 @@ class TestRegistry:
 
 class TestSizes:
     def test_policies_with_longest_account_names_fit_iam_limit(self):
-        long = Account(
+        long = PolicyAccount(
             id=ACCOUNT,
             partition="aws-us-gov",
             qualifier="q" * 10,

@@ -14,7 +14,14 @@ from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import symbolic_names
-from launcher.rendering.policies import BOUNDARY, PERSON, TARGET_POLICIES, Account, execution_policies, render_policy
+from launcher.rendering.policies import (
+    BOUNDARY,
+    PERSON,
+    TARGET_POLICIES,
+    PolicyAccount,
+    execution_policies,
+    render_policy,
+)
 from launcher.rendering.role_policies import render_role
 from launcher.targets.parallelcluster.files import cluster_yaml
 from launcher.targets.registry import TARGETS
@@ -104,13 +111,13 @@ def test_eks_control_plane_and_pods_have_named_roles(stacks, kind):
 
 # --------------------------------------------------------------------------------------------------- who may give them
 
-GIVEN = Account(
+GIVEN = PolicyAccount(
     id=ACCOUNT,
     qualifier="hnb659fds",
     boundary_arn=None,
     lists={"roles": tuple(ROLES.values()), "machines": (ROLES["nodes"],)},
 )
-FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+FREE = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
 
 
 def policy(name, account=GIVEN):
@@ -248,7 +255,7 @@ def test_parallelcluster_node_actions_cover_package_source(key, file, places):
 
 def test_policies_with_longest_role_names_fit_iam_limit():
     longest = f"arn:aws-us-gov:iam::{ACCOUNT}:role/{'r' * 64}"
-    account = Account(
+    account = PolicyAccount(
         id=ACCOUNT,
         partition="aws-us-gov",
         qualifier="q" * 10,

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.catalog.permissions import load_permissions
 from launcher.model.named_role import named_roles
-from launcher.rendering.policies import Account
+from launcher.rendering.policies import PolicyAccount
 from launcher.rendering.role_policies import render_role
 from launcher.targets.registry import TARGETS
 from tests.infra.iam import ACCOUNT, allows
@@ -96,7 +96,7 @@ def test_pods_cannot_report_boots_of_their_own_cluster(stacks):
 def test_policies_for_named_roles_cannot_write_guard_state(kind):
     row = TARGETS[next(target for target in TARGETS if target.value == kind)]
     plan_request = request_of(request(kind))
-    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    account = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     for role in named_roles(plan_request, row):
         document = json.loads(render_role(load_permissions(), plan_request, role, account).text)
         for key in ("jobs/.budget/x/100.json", "jobs/.guard/x/sent/y.json"):

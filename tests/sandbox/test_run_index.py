@@ -12,7 +12,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records import run_folder
-from launcher.workflow.history.run_index import FOLDER, Place, fetch, fetch_all, publish
+from launcher.workflow.history.run_index import FOLDER, RunLocation, fetch, fetch_all, publish
 from tests.sandbox.clients import client
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -81,7 +81,7 @@ def published(uri, environment, root, *, name="job", key="job-20261120t120000z-0
 
 
 def at_region(environment, name="job"):
-    return fetch(name, Place(region=REGION, store=None), environment, SAID.append)
+    return fetch(name, RunLocation(region=REGION, store=None), environment, SAID.append)
 
 
 def test_run_fetched_by_region_has_launch_records(store_named, environment, tmp_path):
@@ -112,7 +112,7 @@ def test_runs_of_one_name_in_two_stores_require_store_option(store_named, enviro
         at_region(environment)
     assert f"--store {first}" in refused.value.hint
     assert f"--store {second}" in refused.value.hint
-    fetch("job", Place(region=REGION, store="s3://berta-store"), environment, SAID.append)
+    fetch("job", RunLocation(region=REGION, store="s3://berta-store"), environment, SAID.append)
     assert any("berta-store" in text for text in SAID)
 
 
@@ -137,11 +137,11 @@ def test_fetched_run_is_found_again_by_its_name_until_one_is_launched_here(
     published(second, environment, tmp_path / "berta")
     monkeypatch.setenv("XDG_STATE_HOME", environment["XDG_STATE_HOME"])
     for uri in (first, second):
-        root = fetch("job", Place(region=REGION, store=uri), environment, SAID.append)
+        root = fetch("job", RunLocation(region=REGION, store=uri), environment, SAID.append)
         assert run_folder.home_of("job", elsewhere) == root.resolve()
     own = published(first, environment, tmp_path / "own")
     assert run_folder.home_of("job", elsewhere) == own.root
-    fetch("job", Place(region=REGION, store=second), environment, SAID.append)
+    fetch("job", RunLocation(region=REGION, store=second), environment, SAID.append)
     assert run_folder.home_of("job", elsewhere) == own.root
 
 
@@ -163,7 +163,7 @@ def test_unknown_run_name_refused_with_suggestion(store_named, environment, tmp_
 @pytest.mark.parametrize("uri", ["bucket", "s3://UPPER", "https://x", "s3://"])
 def test_invalid_store_uri_refused(environment, uri):
     with pytest.raises(UnreadableInputError, match="is no store"):
-        fetch("job", Place(region=REGION, store=uri), environment, SAID.append)
+        fetch("job", RunLocation(region=REGION, store=uri), environment, SAID.append)
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_every_run_of_every_store_of_region_is_fetched_for_ledger(store_named, e
     for name in ("a", "b"):
         published(uris[0], environment, tmp_path / name, name=name)
     published(uris[1], environment, tmp_path / "c", name="c")
-    roots = fetch_all(Place(region=REGION, store=None), environment)
+    roots = fetch_all(RunLocation(region=REGION, store=None), environment)
     assert {uri: run_folder.names(root) for uri, root in roots.items()} == {uris[0]: ["a", "b"], uris[1]: ["c"]}
-    assert list(fetch_all(Place(region=None, store=uris[1]), environment)) == uris[1:]
+    assert list(fetch_all(RunLocation(region=None, store=uris[1]), environment)) == uris[1:]
 
 
 def test_unwritable_store_gives_message_without_failure(environment, tmp_path):

@@ -15,7 +15,7 @@ from operator import or_
 from typing import Any
 
 from launcher.agent.node import spread
-from launcher.agent.node.spread import NO_RATES, Spread
+from launcher.agent.node.spread import NO_RATES, RateSpread
 
 FAN_OUT = 16
 _MAX_NAMED = 8
@@ -77,8 +77,8 @@ class Gathered:
     silent: Mapping[int, str] = field(default_factory=dict)
     silent_s: float = 0.0
     age_s: float = 0.0
-    work: Spread = NO_RATES
-    chips: Spread = NO_RATES
+    work: RateSpread = NO_RATES
+    chips: RateSpread = NO_RATES
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as a part of a node's state."""

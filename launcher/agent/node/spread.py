@@ -15,7 +15,7 @@ _MAX_BUCKETS = 800
 _MAX_NAMED = 4
 
 
-class Rate(NamedTuple):
+class NodeRate(NamedTuple):
     """The rate of one node: the higher, the faster."""
 
     rate: float
@@ -24,20 +24,20 @@ class Rate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class RateSpread:
     """Rates of nodes, all of one unit."""
 
     # The number of nodes in each bucket: `bucket_of` of their rates.
     counts: Mapping[int, int] = field(default_factory=dict)
     # The slowest nodes, the slowest first.
-    slowest: tuple[Rate, ...] = ()
+    slowest: tuple[NodeRate, ...] = ()
 
     @property
     def nodes(self) -> int:
         """The number of nodes with a rate."""
         return sum(self.counts.values())
 
-    def median_of_others(self, slow: Rate) -> float | None:
+    def median_of_others(self, slow: NodeRate) -> float | None:
         """The median rate of all nodes but one; None if there is no other."""
         counts = {**self.counts}
         counts[bucket_of(slow.rate)] = counts.get(bucket_of(slow.rate), 1) - 1
@@ -53,7 +53,7 @@ class Spread:
         return [{str(bucket): count for bucket, count in self.counts.items()}, [list(slow) for slow in self.slowest]]
 
 
-NO_RATES = Spread()
+NO_RATES = RateSpread()
 
 
 def bucket_of(rate: float) -> int:
@@ -65,14 +65,14 @@ def bucket_of(rate: float) -> int:
     return math.floor(math.log(rate) / _WIDTH)
 
 
-def one(part: int, node: str, rate: Any) -> Spread:
+def one(part: int, node: str, rate: Any) -> RateSpread:
     """The rate of one node; none if it is not a number above 0."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
         return NO_RATES
-    return Spread(counts={bucket_of(rate): 1}, slowest=(Rate(rate=float(rate), part=part, node=node),))
+    return RateSpread(counts={bucket_of(rate): 1}, slowest=(NodeRate(rate=float(rate), part=part, node=node),))
 
 
-def join_rates(one: Spread, other: Spread) -> Spread:
+def join_rates(one: RateSpread, other: RateSpread) -> RateSpread:
     """Combine the rates of two groups of nodes; of too many buckets the slow end is kept."""
     if not other.counts or not one.counts:
         return one if one.counts else other
@@ -80,18 +80,18 @@ def join_rates(one: Spread, other: Spread) -> Spread:
     for bucket, count in other.counts.items():
         counts[bucket] = counts.get(bucket, 0) + count
     kept = dict(sorted(counts.items())[:_MAX_BUCKETS])
-    return Spread(counts=kept, slowest=tuple(sorted((*one.slowest, *other.slowest))[:_MAX_NAMED]))
+    return RateSpread(counts=kept, slowest=tuple(sorted((*one.slowest, *other.slowest))[:_MAX_NAMED]))
 
 
-def parse(document: Any) -> Spread:
+def parse(document: Any) -> RateSpread:
     """Parse the JSON form.
 
     Raises:
         ValueError, TypeError, AttributeError: it is not that form.
     """
     counts, slowest = document
-    rates = (Rate(rate=float(rate), part=int(part), node=str(node)) for rate, part, node in slowest)
-    return Spread(
+    rates = (NodeRate(rate=float(rate), part=int(part), node=str(node)) for rate, part, node in slowest)
+    return RateSpread(
         counts={int(bucket): max(0, int(count)) for bucket, count in counts.items()},
         slowest=tuple(slow for slow in rates if math.isfinite(slow.rate) and slow.rate > 0),
     )

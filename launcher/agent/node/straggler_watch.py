@@ -10,7 +10,7 @@ from launcher.agent.forecast import CHIPS, HOUR_S, STRAGGLER, STRAGGLER_OVER, WO
 from launcher.agent.node.forecast_watch import ForecastWatch, Remaining
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import Peers
-from launcher.agent.node.spread import Rate, Spread
+from launcher.agent.node.spread import NodeRate, RateSpread
 
 SLOWER = 0.10
 """Part by which a step of a slow node takes longer than that of the others."""
@@ -55,7 +55,7 @@ class StragglerWatch:
         for part in self._named.keys() - slow.keys():
             self._log.append(STRAGGLER_OVER, slow_node=self._named.pop(part))
 
-    def _name(self, basis: str, slow: Rate, others: float) -> None:
+    def _name(self, basis: str, slow: NodeRate, others: float) -> None:
         percent = round((others / slow.rate - 1.0) * 100)
         remaining = self._remaining()
         share = 1.0 - slow.rate / others
@@ -102,7 +102,7 @@ def watch(
     return StragglerWatch(peers.gather, remaining, log, usd_per_hour=(quoted or {}).get("usd_per_hour"))
 
 
-def slow_nodes(spread: Spread) -> list[tuple[Rate, float]]:
+def slow_nodes(spread: RateSpread) -> list[tuple[NodeRate, float]]:
     """The nodes whose step takes longer than that of the others by SLOWER, with the median rate of the others."""
     compared = [(rate, spread.median_of_others(rate)) for rate in spread.slowest]
     return [(rate, others) for rate, others in compared if others is not None and others > rate.rate * (1 + SLOWER)]

@@ -17,7 +17,7 @@ from typing import Any
 from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 from urllib3.exceptions import HTTPError
 
-from launcher.agent.store.incoming import Incoming, Part
+from launcher.agent.store.incoming import FilePart, Incoming
 from launcher.agent.store.transfers import Transfers
 
 # The body of a response, read into existing memory.
@@ -145,7 +145,7 @@ class Downloads(Transfers):
         self._begun = [file for file in self._begun if file.remaining]
         return max(self._begun, key=lambda file: file.remaining, default=None)
 
-    def _bring(self, file: Incoming, part: Part) -> None:
+    def _bring(self, file: Incoming, part: FilePart) -> None:
         """Download one part; if the connection breaks, continue from the last byte received."""
         failures = 0
         with file.path.open("r+b", buffering=0) as target:
@@ -161,7 +161,7 @@ class Downloads(Transfers):
                 else:
                     return
 
-    def _read(self, key: str, file: FileIO, part: Part) -> None:
+    def _read(self, key: str, file: FileIO, part: FilePart) -> None:
         if self._cut_off:
             raise CancelledError
         byte_range = f"bytes={part.reached}-{part.end - 1}"

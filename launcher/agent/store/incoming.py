@@ -52,7 +52,7 @@ class Incoming:
             if not self._ended.done():
                 self._ended.set_exception(error)
 
-    def take(self) -> "Part | None":
+    def take(self) -> "FilePart | None":
         """The next part, assigned to the caller; None if none is left."""
         with self._lock:
             if not self._parts:
@@ -60,9 +60,9 @@ class Incoming:
             begin, end = self._parts.popleft()
             along = not self._hashing and self._hashed == begin
             self._hashing = self._hashing or along
-            return Part(begin, end, self._digest if along else None)
+            return FilePart(begin, end, self._digest if along else None)
 
-    def record_part(self, part: "Part", buffer: memoryview) -> None:
+    def record_part(self, part: "FilePart", buffer: memoryview) -> None:
         """Record a part that is in the file, and hash the content that now continues the hash."""
         with self._lock:
             if part.hashed:
@@ -99,7 +99,7 @@ class Incoming:
             self._ended.set_result(self._digest.hexdigest())
 
 
-class Part:
+class FilePart:
     """A part of a file, assigned to one worker.
 
     Attributes:

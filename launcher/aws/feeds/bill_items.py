@@ -8,7 +8,7 @@ from typing import Any
 from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.aws.price_list import Product, holding
 from launcher.catalog.bill import UsageType
-from launcher.catalog.fetched_prices import Answer, FetchedItem, Unmatched
+from launcher.catalog.fetched_prices import FetchedItem, FetchedPrices, Unmatched
 
 ENDLESS = "Inf"
 NONE = "no such product"
@@ -17,7 +17,7 @@ Bands = tuple[FetchedItem, ...]
 
 def bill_answer(
     products: Iterable[Product], known: Collection[UsageType], units: Mapping[str, str], region: str, now: datetime
-) -> Answer:
+) -> FetchedPrices:
     """The quantity bands of each item, and the items without a price in the products or with conflicting prices.
 
     `units`: the catalog's unit by item. Of the terms that have begun by `now`, the newest is valid.
@@ -31,7 +31,7 @@ def bill_answer(
             items += _one(mine, usage, units[usage.item], region, now)
         except RefusedPriceError as problem:
             unmatched.append(Unmatched(item=usage.item, region=region, reason=str(problem)))
-    return Answer(
+    return FetchedPrices(
         items=tuple(sorted(items, key=lambda fetched_item: (fetched_item.item, fetched_item.start))),
         unmatched=tuple(unmatched),
     )

@@ -28,7 +28,7 @@ from launcher.aws.price_list import (
     stated_attributes,
 )
 from launcher.catalog.bill import EVERYWHERE, UsageType
-from launcher.catalog.fetched_prices import Answer, FetchedBand, FetchedPrice, answer
+from launcher.catalog.fetched_prices import FetchedBand, FetchedPrice, FetchedPrices, answer
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
 
@@ -190,7 +190,7 @@ class _JsonStream:
 # Neither is promised by a contract: what is not of the shape that was read in 2026 is not read, and never a price.
 
 
-def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) -> Answer:
+def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) -> FetchedPrices:
     """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions.
 
     Raises:
@@ -302,7 +302,7 @@ class PublicFiles:
         """Close all connections."""
         self._downloads.close()
 
-    def offer(self, service: str, region: str, now: datetime, progress: Progress) -> Answer:
+    def offer(self, service: str, region: str, now: datetime, progress: Progress) -> FetchedPrices:
         """The prices of a service in a region: instances of EC2 or SageMaker, and bill items.
 
         Raises:
@@ -310,16 +310,16 @@ class PublicFiles:
         """
         interest, regions = self._interest, (region,)
         listed = self._products(service, region, progress)
-        answer = Answer()
+        answer = FetchedPrices()
         if service == EC2:
             answer = _with_source(ec2_answer(listed, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
             instances = (product for product in listed if is_managed(product.attributes, interest.ml_types, regions))
             answer = _with_source(sagemaker_answer(instances, now), "aws-price-file-sagemaker")
         bill = bill_answer(listed, interest.of(service, region), interest.units, region, now)
-        return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
+        return FetchedPrices(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
 
-    def spot(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
+    def spot(self, regions: tuple[str, ...], today: date, progress: Progress) -> FetchedPrices:
         """The prices of the spot price page, as of the day of its file's last change.
 
         Raises:
@@ -327,9 +327,9 @@ class PublicFiles:
         """
         file = self._file(self._where.spot_page, progress)
         read = spot_prices(file.path, self._interest.types, regions)
-        return Answer(rates=read.rates, as_of=min(file.changed or today, today))
+        return FetchedPrices(rates=read.rates, as_of=min(file.changed or today, today))
 
-    def advisor(self, regions: tuple[str, ...], today: date, progress: Progress) -> Answer:
+    def advisor(self, regions: tuple[str, ...], today: date, progress: Progress) -> FetchedPrices:
         """The advisor's bands, as of the day of its file's last change.
 
         Raises:
@@ -337,7 +337,7 @@ class PublicFiles:
         """
         file = self._file(self._where.spot_advisor, progress)
         day = min(file.changed or today, today)
-        return Answer(bands=bands(file.path, self._interest.types, regions, day))
+        return FetchedPrices(bands=bands(file.path, self._interest.types, regions, day))
 
     def _file(self, url: str, progress: Progress) -> Download:
         file = self._downloads.fetch(url, progress=progress)
@@ -371,9 +371,9 @@ class PublicFiles:
         return selects
 
 
-def _with_source(answer: Answer, source: str) -> Answer:
+def _with_source(answer: FetchedPrices, source: str) -> FetchedPrices:
     rates = tuple(FetchedPrice(key=rate.key, usd=rate.usd, note=rate.note, source=source) for rate in answer.rates)
-    return Answer(rates=rates, refusals=answer.refusals)
+    return FetchedPrices(rates=rates, refusals=answer.refusals)
 
 
 def _stored_products(path: Path, mark: str) -> tuple[str, list[Product]]:

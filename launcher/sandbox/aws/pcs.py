@@ -53,7 +53,7 @@ class PcsError(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Part:
+class PcsPart:
     """A node group or a queue, as requested."""
 
     id: str
@@ -84,8 +84,8 @@ class PcsCluster:
     active_at: datetime
     # When its last group or queue was deleted.
     emptied_at: datetime | None = None
-    groups: dict[str, Part] = field(default_factory=dict)
-    queues: dict[str, Part] = field(default_factory=dict)
+    groups: dict[str, PcsPart] = field(default_factory=dict)
+    queues: dict[str, PcsPart] = field(default_factory=dict)
     instance_ids: dict[str, list[str]] = field(default_factory=dict)
     # Instances that have booted and that no node of Slurm has yet, and instances that failed to boot, by group.
     booted: dict[str, list[str]] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class PcsService:
         raise PcsError("ResourceNotFoundException", f"no cluster {name}")
 
     @staticmethod
-    def part(parts: Mapping[str, Part], name: str, kind: str) -> Part:
+    def part(parts: Mapping[str, PcsPart], name: str, kind: str) -> PcsPart:
         """A group or a queue by its name or id."""
         for candidate in parts.values():
             if name in (candidate.id, candidate.name):
@@ -185,7 +185,7 @@ class PcsService:
                 raise PcsError("ConflictException", f"the groups and queues of cluster {name} are being deleted")
             del self._known[cluster.id]
 
-    def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
+    def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, PcsPart]:
         """Create a node group. Instances of the login group start immediately, other instances with their queue."""
         with self._lock:
             cluster = self._active(request)
@@ -198,7 +198,7 @@ class PcsService:
             self._keep_replacing(cluster)
             return cluster, group
 
-    def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
+    def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, PcsPart]:
         """Create a queue, and make Slurm run with it.
 
         Raises:
@@ -218,13 +218,13 @@ class PcsService:
         return cluster
 
     @staticmethod
-    def _part(parts: dict[str, Part], request: dict[str, Any], key: str, most: int, plural: str) -> Part:
+    def _part(parts: dict[str, PcsPart], request: dict[str, Any], key: str, most: int, plural: str) -> PcsPart:
         if any(part.name == request[key] for part in parts.values()):
             raise PcsError("ConflictException", f"{request[key]} already exists")
         if len(parts) >= most:
             raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {plural}")
         now = datetime.now(UTC)
-        created = Part(id=_id(), name=request[key], request=request, created_at=now, modified=now, active_at=now)
+        created = PcsPart(id=_id(), name=request[key], request=request, created_at=now, modified=now, active_at=now)
         parts[created.id] = created
         return created
 
@@ -253,7 +253,7 @@ class PcsService:
             cluster.emptied_at = datetime.now(UTC)
             self._match(cluster)
 
-    def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
+    def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, PcsPart]:
         """Scale a node group: nodes beyond its maximum are removed, and Slurm requeues their jobs."""
         with self._lock:
             cluster = self._active(request)
@@ -303,12 +303,12 @@ class PcsService:
             _refuse(group_problems(request, cluster.limits(without=group.id), self._aws))
             self._change(cluster, group, request)
 
-    def _change(self, cluster: PcsCluster, group: Part, request: dict[str, Any]) -> None:
+    def _change(self, cluster: PcsCluster, group: PcsPart, request: dict[str, Any]) -> None:
         was, becomes = (int(each["scalingConfiguration"]["maxInstanceCount"]) for each in (group.request, request))
         group.request, group.modified = request, datetime.now(UTC)
         self._rescale(cluster, group, was, becomes)
 
-    def _rescale(self, cluster: PcsCluster, group: Part, was: int, becomes: int) -> None:
+    def _rescale(self, cluster: PcsCluster, group: PcsPart, was: int, becomes: int) -> None:
         groups = () if cluster.running is None else cluster.running.groups
         started_with = next((planned.max_count for planned in groups if planned.name == group.name), None)
         if started_with is None:
@@ -324,7 +324,7 @@ class PcsService:
             except ClusterFailedError as failure:
                 raise PcsError("ValidationException", str(failure)) from failure
 
-    def run_instance(self, cluster: PcsCluster, group: Part) -> str:
+    def run_instance(self, cluster: PcsCluster, group: PcsPart) -> str:
         """Run an instance of a group, and its lifecycle scripts; return its id, also if one of them failed."""
         instance = pcs_instances.run(self._aws, cluster.id, group.id, group.request)
         cluster.instance_ids[group.id].append(instance)
@@ -335,7 +335,7 @@ class PcsService:
                 threading.Timer(REPLACED_S, self._keep_replacing, (cluster,)).start()
         return instance
 
-    def next_instance(self, cluster: PcsCluster, group: Part) -> str:
+    def next_instance(self, cluster: PcsCluster, group: PcsPart) -> str:
         """An instance for a node of Slurm: one that has booted, or a new one."""
         booted = cluster.booted.get(group.id)
         return booted.pop(0) if booted else self.run_instance(cluster, group)
@@ -417,7 +417,7 @@ class PcsService:
             ),
         )
 
-    def _node_group(self, queue: str, group: Part) -> NodeGroup:
+    def _node_group(self, queue: str, group: PcsPart) -> NodeGroup:
         request = group.request
         name, count = request["instanceConfigs"][0]["instanceType"], request["scalingConfiguration"]
         facts = self._aws.instance_type(name)
@@ -479,7 +479,7 @@ def _settings(request: Mapping[str, Any]) -> dict[str, str]:
     return {setting["parameterName"]: setting["parameterValue"] for setting in settings}
 
 
-def _groups_of(queue: Part) -> list[str]:
+def _groups_of(queue: PcsPart) -> list[str]:
     return [
         configuration["computeNodeGroupId"] for configuration in queue.request.get("computeNodeGroupConfigurations", ())
     ]

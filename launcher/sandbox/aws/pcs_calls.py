@@ -11,7 +11,7 @@ from launcher.agent import safe_json
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.aws.access_log import Application, Environ, service_of
 from launcher.sandbox.aws.error_responses import refuse
-from launcher.sandbox.aws.pcs import Part, Pcs, PcsCluster, PcsError, PcsService
+from launcher.sandbox.aws.pcs import Pcs, PcsCluster, PcsError, PcsPart, PcsService
 
 _TARGET = "AWSParallelComputingService."
 _STATUS = {"ResourceNotFoundException": "404 Not Found", "ConflictException": "409 Conflict"}
@@ -65,7 +65,7 @@ def _identity(name: str, id_: str, arn: str) -> dict[str, str]:
     return {"name": name, "id": id_, "arn": arn}
 
 
-def _part(service: PcsService, cluster: PcsCluster, part: Part, kind: str) -> dict[str, Any]:
+def _part(service: PcsService, cluster: PcsCluster, part: PcsPart, kind: str) -> dict[str, Any]:
     return {
         **_identity(part.name, part.id, service.arn(cluster.id, kind, part.id)),
         "clusterId": cluster.id,
@@ -75,12 +75,12 @@ def _part(service: PcsService, cluster: PcsCluster, part: Part, kind: str) -> di
     }
 
 
-def _group(service: PcsService, cluster: PcsCluster, group: Part) -> dict[str, Any]:
+def _group(service: PcsService, cluster: PcsCluster, group: PcsPart) -> dict[str, Any]:
     shown = {key: group.request[key] for key in _SHOWN_OF_GROUP if key in group.request}
     return {"computeNodeGroup": {**_part(service, cluster, group, "computenodegroup"), **shown}}
 
 
-def _queue(service: PcsService, cluster: PcsCluster, queue: Part) -> dict[str, Any]:
+def _queue(service: PcsService, cluster: PcsCluster, queue: PcsPart) -> dict[str, Any]:
     groups = queue.request.get("computeNodeGroupConfigurations", [])
     return {"queue": {**_part(service, cluster, queue, "queue"), "computeNodeGroupConfigurations": groups}}
 

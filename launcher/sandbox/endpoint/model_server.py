@@ -50,7 +50,7 @@ LEFT_OUT = (
 _HERE = "InService"
 
 
-class RefusedError(Exception):
+class RequestError(Exception):
     """A refused request: the HTTP status, the error code for SDKs, and the message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -88,7 +88,7 @@ def caller_region(environ: Environ, keys: KeyRing, *, openai: bool) -> str:
 def _region_of(authorization: str) -> str:
     match = _SCOPE.search(authorization)
     if match is None:
-        raise RefusedError(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
+        raise RequestError(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
     return match["region"]
 
 
@@ -103,16 +103,16 @@ def _region_of_token(token: str, keys: KeyRing) -> str:
         ends += timedelta(seconds=int(query["X-Amz-Expires"]))
         scope = _SCOPE.fullmatch(f"Credential={query['X-Amz-Credential']}")
     except (KeyError, ValueError) as problem:
-        raise RefusedError(403, "AccessDeniedException", "The bearer token is invalid") from problem
+        raise RequestError(403, "AccessDeniedException", "The bearer token is invalid") from problem
     if (host, query.get("Action")) != (TOKEN_HOST, ACTION) or not token.startswith(TOKEN_PREFIX) or scope is None:
-        raise RefusedError(403, "AccessDeniedException", "The bearer token is invalid")
+        raise RequestError(403, "AccessDeniedException", "The bearer token is invalid")
     if datetime.now(UTC) > ends:
-        raise RefusedError(403, "ExpiredTokenException", "The bearer token has expired")
+        raise RequestError(403, "ExpiredTokenException", "The bearer token has expired")
     try:
         # Its makers add the version when it is signed.
         signed.check(request, keys, ignored=frozenset({"Version"}))
     except signed.AccessError as problem:
-        raise RefusedError(403, "AccessDeniedException", f"The bearer token is invalid: {problem}") from problem
+        raise RequestError(403, "AccessDeniedException", f"The bearer token is invalid: {problem}") from problem
     return scope["region"]
 
 
@@ -205,13 +205,13 @@ class ModelServer:
             region = caller_region(environ, self._keys, openai=match["kind"].startswith("openai"))
             hosted = self._endpoint(region, match["endpoint"])
             return self._answer(hosted, match, body, environ, start_response)
-        except RefusedError as refusal:
+        except RequestError as refusal:
             return refusal.send(start_response)
 
     def _endpoint(self, region: str, name: str) -> Hosted:
         hosted = self._find(region, name)
         if hosted is None or hosted.status != _HERE:
-            raise RefusedError(400, "ValidationError", f"Endpoint {name} of account {ACCOUNT} not found.")
+            raise RequestError(400, "ValidationError", f"Endpoint {name} of account {ACCOUNT} not found.")
         return hosted
 
     def _answer(
@@ -219,19 +219,19 @@ class ModelServer:
     ) -> Iterable[bytes]:
         queued = match["kind"] == "async-invocations"
         if queued != (hosted.answers is not None):
-            raise RefusedError(400, "ValidationError", f"Endpoint {hosted.name} does not support this inference type.")
+            raise RequestError(400, "ValidationError", f"Endpoint {hosted.name} does not support this inference type.")
         if queued:
             return self._take(hosted, environ.get("HTTP_X_AMZN_SAGEMAKER_INPUTLOCATION", ""), start_response)
         component = match["component"] or environ.get("HTTP_X_AMZN_SAGEMAKER_INFERENCE_COMPONENT")
         if hosted.components and component not in hosted.components:
             text = "Inference Component Name header is required for endpoints to which you plan to deploy components"
-            raise RefusedError(400, "ValidationError", f"{text}, got {component}")
+            raise RequestError(400, "ValidationError", f"{text}, got {component}")
         openai = match["kind"].startswith("openai")
         if self.behaviour.refuse:
             raise _failure(self.behaviour.refuse, openai=openai)
         request = _read(body)
         if openai and hosted.embeds:
-            raise RefusedError(404, "NotFoundError", "The model does not support Chat Completions API")
+            raise RequestError(404, "NotFoundError", "The model does not support Chat Completions API")
         if not openai and hosted.embeds:
             return _send(start_response, self._embedding(hosted, request))
         if request.get("stream"):
@@ -256,12 +256,12 @@ class ModelServer:
         _refuse_other_model(hosted, request)
         messages = request.get("messages")
         if not isinstance(messages, list) or not messages:
-            raise RefusedError(400, "BadRequestError", "messages: field required")
+            raise RequestError(400, "BadRequestError", "messages: field required")
         before = sum(len(str(message.get("content", "")).split()) for message in messages)
         most = int(request.get("max_tokens") or MAX_TOKENS)
         if hosted.longest is not None and before + most > hosted.longest:
             text = f"This model's maximum context length is {hosted.longest} tokens, and {before + most} are asked for"
-            raise RefusedError(400, "BadRequestError", text)
+            raise RequestError(400, "BadRequestError", text)
         count = 0 if self.behaviour.empty else most
         return before, [f"{WORDS[index % len(WORDS)]} " for index in range(count)]
 
@@ -293,7 +293,7 @@ class ModelServer:
         """Accept a request of a queue; the answer appears in S3 after `queue_s` seconds."""
         body = self._read_object(location)
         if body is None:
-            raise RefusedError(400, "ValidationError", f"Could not find the object at {location}")
+            raise RequestError(400, "ValidationError", f"Could not find the object at {location}")
         id_ = str(uuid.uuid4())
         answer, failure = f"{hosted.answers}/{id_}.out", f"{hosted.failures}/{id_}-error.out"
         headers = {"X-Amzn-SageMaker-OutputLocation": answer, "X-Amzn-SageMaker-FailureLocation": failure}
@@ -308,7 +308,7 @@ class ModelServer:
                 raise _failure(self.behaviour.refuse or 500, openai=False)
             request = _read(body)
             response = self._embedding(hosted, request) if hosted.embeds else self._chat(hosted, request)
-        except RefusedError as refusal:
+        except RequestError as refusal:
             self._write_object(failure, refusal.message.encode())
             return
         self._write_object(answer, json.dumps(response).encode())
@@ -316,22 +316,22 @@ class ModelServer:
 
 def _refuse_other_model(hosted: Hosted, request: Mapping[str, Any]) -> None:
     if request.get("model") not in (None, "", hosted.model):
-        raise RefusedError(404, "NotFoundError", f"The model `{request['model']}` does not exist.")
+        raise RequestError(404, "NotFoundError", f"The model `{request['model']}` does not exist.")
 
 
-def _failure(status: int, *, openai: bool) -> RefusedError:
+def _failure(status: int, *, openai: bool) -> RequestError:
     """The error of a failed container: unchanged for OpenAI clients, as a ModelError for SageMaker's own clients."""
     text = f"Received server error ({status}) from primary: the emulator is set to refuse"
-    return RefusedError(status, "ModelError", text) if openai else RefusedError(424, "ModelError", text)
+    return RequestError(status, "ModelError", text) if openai else RequestError(424, "ModelError", text)
 
 
 def _read(body: bytes) -> dict[str, Any]:
     try:
         data = safe_json.loads(body)
     except ValueError as problem:
-        raise RefusedError(400, "BadRequestError", f"no JSON: {problem}") from problem
+        raise RequestError(400, "BadRequestError", f"no JSON: {problem}") from problem
     if not isinstance(data, dict):
-        raise RefusedError(400, "BadRequestError", "no JSON object")
+        raise RequestError(400, "BadRequestError", "no JSON object")
     return data
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.model.cluster_nodes import ClusterNode, NodeUse
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL
-from launcher.submit.kubernetes.connection import Connection, RefusedError
+from launcher.submit.kubernetes.connection import ApiRefusedError, Connection
 from launcher.submit.kubernetes.words import KUEUE_VERSIONS, UNHEALTHY, WORKLOADS
 
 NODES = "/api/v1/nodes"
@@ -113,7 +113,7 @@ def drain(connection: Connection, node: str) -> int:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction"
         try:
             connection.ask("POST", path, body=body)
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             # It has ended meanwhile.
             if refused.code != _NOT_FOUND:
                 raise
@@ -157,7 +157,7 @@ def diagnostics(connection: Connection, namespace: str) -> dict[str, str]:
         query = {"fieldSelector": "involvedObject.kind=Node"} if name == "node-events.json" else None
         try:
             objects = connection.find(path, query=query)
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             texts[name] = refused.message
             continue
         if objects is None:
@@ -179,7 +179,7 @@ def _logs(connection: Connection, within: str, pods: Sequence[Mapping[str, Any]]
             query = {"container": str(container["name"]), "tailLines": str(_LOG_LINES), "timestamps": "true"}
             try:
                 printed = connection.text(f"{within}/pods/{name}/log", query=query)
-            except RefusedError as refused:
+            except ApiRefusedError as refused:
                 printed = refused.message
             parts.append(f"== {container['name']}\n{printed.rstrip()}\n")
         logs[f"logs/{name}.txt"] = "\n".join(parts)

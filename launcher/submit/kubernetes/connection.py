@@ -44,7 +44,7 @@ class Endpoint:
     token: Callable[[], str]
 
 
-class RefusedError(SchedulerError):
+class ApiRefusedError(SchedulerError):
     """The cluster refuses a request permanently; `code` is the HTTP status code."""
 
     def __init__(self, message: str, *, code: int, hint: str = "") -> None:
@@ -92,7 +92,7 @@ class Connection:
         """Return an object or a list; None if it is missing."""
         try:
             return self.ask("GET", path, query=query)
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             if refused.code == _NOT_THERE:
                 return None
             raise
@@ -156,7 +156,7 @@ class Connection:
             text = message(problem.body or getattr(problem.__context__, "resp_body", None)) or str(problem.reason)
             if status in _LATER or not status:
                 raise UnreachableError(f"{self.name}: the API answers {status}: {text}") from problem
-            raise RefusedError(f"{self.name}: {text}", code=int(status), hint=_HINTS.get(status, "")) from problem
+            raise ApiRefusedError(f"{self.name}: {text}", code=int(status), hint=_HINTS.get(status, "")) from problem
         except (HTTPError, OSError, ValueError) as problem:
             raise UnreachableError(f"{self.name}: no answer from {path}: {_short(problem)}") from problem
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.model.enums import Operator
 from launcher.model.kubernetes import JOB_KINDS
-from launcher.submit.kubernetes.connection import Connection, RefusedError
+from launcher.submit.kubernetes.connection import ApiRefusedError, Connection
 from launcher.submit.kubernetes.jobs import served_operators
 from launcher.submit.kubernetes.words import KUEUE_VERSIONS, UNHEALTHY
 
@@ -31,7 +31,7 @@ _STOPPED = "None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class KubernetesNode:
     """A node of an existing cluster."""
 
     name: str
@@ -54,7 +54,7 @@ class DescribedCluster:
 
     version: str
     # The nodes of the wanted type.
-    nodes: tuple[Node, ...] | None
+    nodes: tuple[KubernetesNode, ...] | None
     # The nodes of each type, counted, if no node has the wanted type.
     types: Mapping[str, int]
     # The operators whose jobs the cluster accepts.
@@ -99,20 +99,20 @@ def _read(connection: Connection, path: str, query: Mapping[str, str] | None = N
     """Return an answer; empty if the resource is missing, None if these credentials may not read it."""
     try:
         return connection.find(path, query=query) or {}
-    except RefusedError as refused:
+    except ApiRefusedError as refused:
         if refused.code == HTTPStatus.FORBIDDEN:
             return None
         raise
 
 
-def _node(node: Mapping[str, Any]) -> Node:
+def _node(node: Mapping[str, Any]) -> KubernetesNode:
     labels, spec, status = node["metadata"].get("labels", {}), node.get("spec", {}), node.get("status", {})
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", ())
     )
     taints = tuple(taint["key"] for taint in spec.get("taints", ()) if taint["effect"] in ("NoSchedule", "NoExecute"))
     bought = next((str(labels[label]) for label in _BOUGHT if label in labels), "")
-    return Node(
+    return KubernetesNode(
         name=node["metadata"]["name"],
         instance_type=labels.get(INSTANCE_TYPE, ""),
         zone_id=labels.get(ZONE_ID),
@@ -229,6 +229,6 @@ def _role_of(connection: Connection, namespace: str, account: str) -> str | None
     return None if role is None else str(role)
 
 
-def short(nodes: Iterable[Node], resource: str, count: int) -> tuple[str, ...]:
+def short(nodes: Iterable[KubernetesNode], resource: str, count: int) -> tuple[str, ...]:
     """The nodes that report fewer devices of a resource than are needed."""
     return tuple(node.name for node in nodes if int(node.allocatable.get(resource, "0")) < count)

@@ -16,7 +16,7 @@ from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
 from launcher.model.units import number_of
 from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import journal, words
-from launcher.submit.kubernetes.connection import Connection, RefusedError
+from launcher.submit.kubernetes.connection import ApiRefusedError, Connection
 from launcher.submit.kubernetes.journal import Pieces
 from launcher.submit.kubernetes.nodes import PodNodes
 from launcher.submit.nodes import running_on
@@ -332,7 +332,7 @@ class KubernetesJobs:
             version = {name: current["metadata"][name] for name in ("uid", "resourceVersion")}
             try:
                 self.remove(job, version)
-            except RefusedError as refused:
+            except ApiRefusedError as refused:
                 if refused.code != _THERE:
                     raise
             else:
@@ -372,7 +372,7 @@ class KubernetesJobs:
         path = _PATHS[str(document["kind"])].format(namespace=namespace)
         try:
             self.connection.ask("POST", path, body=dict(document), query={"fieldValidation": "Strict"})
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             exists = refused.code == _THERE or (
                 refused.code == _FORBIDDEN and self.connection.find(f"{path}/{document['metadata']['name']}")
             )
@@ -393,7 +393,7 @@ class KubernetesJobs:
     def _delete(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             self.connection.ask("DELETE", path, body=dict(body))
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             if refused.code != _NOT_THERE:
                 raise
 
@@ -449,7 +449,7 @@ class KubernetesJobs:
             path = words.WORKLOADS.format(version=version, namespace=self.namespace)
             try:
                 listing = self.connection.find(path, query=query)
-            except RefusedError as refused:
+            except ApiRefusedError as refused:
                 if refused.code == _FORBIDDEN:
                     return None
                 raise

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.submit.jobs import SchedulerError
-from launcher.submit.kubernetes.connection import Connection, RefusedError
+from launcher.submit.kubernetes.connection import ApiRefusedError, Connection
 from launcher.submit.kubernetes.nodes import PodNodes
 from launcher.submit.kubernetes.words import waiting
 
@@ -73,7 +73,7 @@ class ShellPods:
         name = f"slipway-shell-{secrets.token_hex(4)}"
         try:
             self.connection.ask("POST", self._path, body=self._pod(name, node))
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             if refused.code != _NOT_FOUND or self.namespace == _EVERY_CLUSTERS:
                 raise
             # The first launch makes the plan's own.

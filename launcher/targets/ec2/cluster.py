@@ -6,7 +6,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from launcher.aws import auto_scaling, instances, log_groups
-from launcher.aws.auto_scaling import GroupState
+from launcher.aws.auto_scaling import AutoScalingGroup
 from launcher.aws.session import CredentialsError, Session, error_code
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
 from launcher.model.ec2 import GROUP_OUTPUT
@@ -35,7 +35,7 @@ _LOGS, _LOG_LINES = 16, 1000
 """Instances whose output is read for diagnostics, and lines of each."""
 
 
-def _refuse_second_job(plan: Plan, group: GroupState, name: str) -> None:
+def _refuse_second_job(plan: Plan, group: AutoScalingGroup, name: str) -> None:
     """Refuse a second job on the instances of a running one.
 
     Raises:

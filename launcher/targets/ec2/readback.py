@@ -8,7 +8,7 @@ from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT, HOOK, hook_s, interfaces
 from launcher.model.enums import PurchaseOption
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import Instances, Reading
+from launcher.workflow.cluster.readback.reading import BilledInstances, Reading
 
 GROUP_TYPE = "AWS::AutoScaling::AutoScalingGroup"
 
@@ -42,11 +42,11 @@ def template(reading: Reading) -> None:
     training.launch_template(reading, state.template, (interface.kind for interface in planned))
 
 
-def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[BilledInstances]:
     """The instances of a group."""
     mixed = properties.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {})
     specification = properties.get("LaunchTemplate") or mixed["LaunchTemplateSpecification"]
     used = resources[specification["LaunchTemplateId"]["Ref"]]["Properties"]
-    yield Instances(
+    yield BilledInstances(
         type=used["LaunchTemplateData"]["InstanceType"], count=int(properties["MaxSize"]), nodes=True, with_jobs=True
     )

@@ -11,7 +11,7 @@ from launcher.model.hyperpod import WORKERS
 from launcher.model.kubernetes import team_queue
 from launcher.targets.hyperpod_eks.files import namespaces_of
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import Instances, Readers, Reading
+from launcher.workflow.cluster.readback.reading import BilledInstances, Readers, Reading
 
 ACTIVE = "ACTIVE"
 
@@ -73,11 +73,11 @@ def pod_roles(reading: Reading) -> None:
         reading.checks.equal(f"role granted to pods in {namespace}", 1, len(roles))
 
 
-def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[BilledInstances]:
     """The instances of a node group, from its launch template."""
     template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
     count = int(properties["ScalingConfig"]["MaxSize"])
-    yield Instances(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
+    yield BilledInstances(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
 
 
 CONTROL_PLANE: Readers = (

@@ -12,7 +12,7 @@ from launcher.model.kubernetes import team_queue
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.rendering.cluster import queue_name
 from launcher.targets.registry import target_of
-from launcher.workflow.cluster.readback.reading import Instances, Reading
+from launcher.workflow.cluster.readback.reading import BilledInstances, Reading
 
 IN_SERVICE = "InService"
 AVAILABLE = "AVAILABLE"
@@ -130,8 +130,8 @@ def data_links(reading: Reading) -> None:
         checks.equal("changes that the folder follows", CHANGES, frozenset(events))
 
 
-def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
+def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[BilledInstances]:
     """The instances of each group."""
     for group in properties["InstanceGroups"]:
         name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
-        yield Instances(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
+        yield BilledInstances(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)

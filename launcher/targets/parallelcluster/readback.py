@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.aws import instances, stacks
 from launcher.targets.parallelcluster.target import ParallelCluster
-from launcher.workflow.cluster.readback.reading import Instances, Reading
+from launcher.workflow.cluster.readback.reading import BilledInstances, Reading
 from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_DEMAND
 
 
@@ -28,14 +28,14 @@ def cluster(reading: Reading) -> None:
         checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
 
 
-def cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
+def cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[BilledInstances]:
     """The first queue is the priced one; later queues replace it and do not run in addition to it."""
     configuration = properties["ClusterConfiguration"]
-    yield Instances(type=configuration["HeadNode"]["InstanceType"], count=1)
+    yield BilledInstances(type=configuration["HeadNode"]["InstanceType"], count=1)
     for pool in configuration.get("LoginNodes", {}).get("Pools", ()):
-        yield Instances(type=pool["InstanceType"], count=int(pool["Count"]))
+        yield BilledInstances(type=pool["InstanceType"], count=int(pool["Count"]))
     for resource in configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]:
         kind = resource.get("InstanceType") or resource["Instances"][0]["InstanceType"]
-        yield Instances(
+        yield BilledInstances(
             type=kind, count=int(resource["MaxCount"]), nodes=True, with_jobs=not int(resource.get("MinCount", 0))
         )

@@ -9,7 +9,7 @@ from launcher.model.pcs import LOGIN, PURCHASES, ROLE_PATH, SETTINGS, SLURM_VERS
 from launcher.rendering.cluster import queue_name
 from launcher.targets.pcs.target import Pcs
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import Instances, Reading
+from launcher.workflow.cluster.readback.reading import BilledInstances, Reading
 
 
 def cluster(reading: Reading) -> None:
@@ -75,10 +75,10 @@ def queues(reading: Reading) -> None:
         reading.checks.equal("Slurm's partitions", set(shown), {queue.name for queue in running})
 
 
-def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
+def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[BilledInstances]:
     """The instances of a node group."""
     counts, name = properties["ScalingConfiguration"], properties["Name"]
-    yield Instances(
+    yield BilledInstances(
         type=properties["InstanceConfigs"][0]["InstanceType"],
         count=int(counts["MaxInstanceCount"]),
         nodes=name != LOGIN,

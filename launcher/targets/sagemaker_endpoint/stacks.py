@@ -19,7 +19,7 @@ from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS
 from launcher.workflow.cluster.deployed import DeployedStacks
 from launcher.workflow.cluster.readback import guards, training
-from launcher.workflow.cluster.readback.reading import Instances, Reading
+from launcher.workflow.cluster.readback.reading import BilledInstances, Reading
 
 IN_SERVICE = "InService"
 SPREAD = "LEAST_OUTSTANDING_REQUESTS"
@@ -210,7 +210,7 @@ def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _variant_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+def _variant_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[BilledInstances]:
     targets = [each["Properties"] for each in resources.values() if each["Type"] == f"{SCALING}::ScalableTarget"]
     for variant in properties["ProductionVariants"]:
         if "InstanceType" in variant:
@@ -218,7 +218,9 @@ def _variant_instances(properties: Mapping[str, Any], resources: Mapping[str, An
             managed = variant.get("ManagedInstanceScaling")
             # Copies of a component scale by themselves, and SageMaker adapts the instances within the variant's limits.
             limits = [managed["MaxInstanceCount"]] if managed else [target["MaxCapacity"] for target in targets]
-            yield Instances(type=variant["InstanceType"], count=count, nodes=True, most=max([count, *map(int, limits)]))
+            yield BilledInstances(
+                type=variant["InstanceType"], count=count, nodes=True, most=max([count, *map(int, limits)])
+            )
 
 
 class EndpointStacks(DeployedStacks):

@@ -24,11 +24,11 @@ from launcher.model.target import Runs
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.names import ClusterNames, stack_name
-from launcher.submit.jobs import JobSource, Nodes
+from launcher.submit.jobs import JobNodes, JobSource
 from launcher.submit.shell import Shell
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.cluster.readback.reading import QueueState, Readers, ReadInstances, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Readers, ReadInstances, StackVerification
 
 Outputs = Mapping[str, str]
 """The outputs of the cluster's own stack."""
@@ -55,7 +55,7 @@ class ClusterHandle:
     name: str | None
     # The outputs of its own stack, and what was read back; None if this launch has not read them.
     outputs: Outputs | None = None
-    verification: Verification | None = None
+    verification: StackVerification | None = None
     # How to reach a private API.
     unreached: str = ""
     # Whether Slipway deployed it.
@@ -228,7 +228,7 @@ class DeployedCluster(DeployedStacks):
         """Carry out an action on a node."""
         raise _without_nodes(access.plan.name)
 
-    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> AbstractContextManager[Nodes]:
+    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> AbstractContextManager[JobNodes]:
         """Access to nodes on which the run has no job.
 
         Raises:

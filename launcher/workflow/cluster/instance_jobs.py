@@ -12,7 +12,7 @@ from launcher.agent import safe_json
 from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt_state
 from launcher.agent.exits import OUT_OF_TIME
 from launcher.aws import auto_scaling, instances, log_groups
-from launcher.aws.auto_scaling import GroupState
+from launcher.aws.auto_scaling import AutoScalingGroup
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
@@ -28,7 +28,7 @@ from launcher.submit.jobs import Chunk, SchedulerError
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.jobs import exit_code_reason
 from launcher.submit.nodes import EXEC_S, open_tunnel, run_attended, running_on
-from launcher.submit.session import Person, Sessions
+from launcher.submit.session import Sessions, UserSession
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import JobConnection
@@ -71,7 +71,7 @@ def reach_instances(submission: Submission, environment: Mapping[str, str]) -> J
     def sessions(instance: str) -> Sessions:
         if emulated:
             return sandbox_of(submission.head_node, environment).sessions(instance)
-        return Person(target=instance, region=session.region, environment=environment)
+        return UserSession(target=instance, region=session.region, environment=environment)
 
     source = InstanceJobs(
         session=session,
@@ -132,14 +132,14 @@ class InstanceJobs:
             )
         return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=(), attempt=attempt)
 
-    def _by_rank(self, group: GroupState) -> tuple[str, ...]:
+    def _by_rank(self, group: AutoScalingGroup) -> tuple[str, ...]:
         """The running instances in the order in which they rank themselves (templates/ec2/instance.py)."""
         if len(group.running) <= 1:
             return group.running
         known = instances.cluster_instances(self.session, RUN_TAG, group.job)
         return instances.oldest_first(group.running, {each.id: each.launched_at for each in known})
 
-    def _running(self, group: GroupState, *, active: bool) -> tuple[JobState, str, str]:
+    def _running(self, group: AutoScalingGroup, *, active: bool) -> tuple[JobState, str, str]:
         if not active:
             return JobState.RUNNING, "stopping", ""
         if len(group.running) >= group.desired:

@@ -16,7 +16,7 @@ from launcher.model.stages import Notify
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
-from launcher.submit.kubernetes.existing import Node, short
+from launcher.submit.kubernetes.existing import KubernetesNode, short
 from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.cluster.kubernetes_cluster import Inspection
 from launcher.workflow.cluster.pod_identity import by_hand
@@ -121,13 +121,13 @@ def _makes_again(plan: Plan, inspection: Inspection) -> bool:
     return bought and instance_type == plan.place.instance_type and state.maximum >= plan.place.nodes
 
 
-def _bought_so(node: Node, option: PurchaseOption) -> bool:
+def _bought_so(node: KubernetesNode, option: PurchaseOption) -> bool:
     """Whether a node's purchase option is the plan's, as far as its labels say."""
     capacity_type = eks.CAPACITY_TYPES.get(option, "ON_DEMAND").lower().replace("_", "-")
     return node.bought in ("", capacity_type, _TO_KARPENTER.get(capacity_type, capacity_type))
 
 
-def _node_text(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
+def _node_text(nodes: Sequence[KubernetesNode], types: Mapping[str, int]) -> str:
     if nodes:
         kinds = sorted({f"{node.instance_type} {node.bought} {node.zone_id or ''}".strip() for node in nodes})
         return f"{len(nodes)}: {', '.join(kinds)}"

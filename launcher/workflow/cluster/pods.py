@@ -30,7 +30,7 @@ from launcher.rendering.kubernetes_job import (
 )
 from launcher.rendering.kubernetes_pod import image_of
 from launcher.rendering.names import FRESH_FOLDER, checkpoint_uri
-from launcher.submit.jobs import Nodes, SchedulerError, UnreachableError
+from launcher.submit.jobs import JobNodes, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import cluster_nodes
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.submit.kubernetes.shell_pods import ShellPods
@@ -121,7 +121,7 @@ class PodCluster(DeployedCluster):
         pod_nodes.change(action, node, access, lambda: self.change_instance(action, node, access))
 
     @contextmanager
-    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[Nodes]:
+    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[JobNodes]:
         """Access to nodes through a pod on each, with the plan's image, which is removed afterwards."""
         facts = load().instance_types[access.plan.place.instance_type]
         image = image_of(access.plan, facts)

@@ -31,9 +31,9 @@ from launcher.records.submission import (
 )
 from launcher.rendering.names import TRAINING_STACK, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
-from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
+from launcher.submit.kubernetes.connection import ApiRefusedError, Connection, Endpoint, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
-from launcher.submit.session import Person, SessionShell
+from launcher.submit.session import SessionShell, UserSession
 from launcher.submit.shell import LocalShell, Shell
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
@@ -100,7 +100,7 @@ def refuse_unless_answered(
                 if remaining:
                     wait(ASK_AGAIN_S)
                     continue
-                hint = problem.hint if isinstance(problem, RefusedError) else deployed.reach_hint(plan, outputs)
+                hint = problem.hint if isinstance(problem, ApiRefusedError) else deployed.reach_hint(plan, outputs)
                 message = f"{problem.message}; no node was started, and nothing was submitted"
                 after = f"fix it and launch again, or slipway down {plan.cluster_name}"
                 raise ImpossibleError(message, hint=f"{hint}; {after}") from problem
@@ -267,7 +267,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
         commands=InstanceCommands(session=session, instance=str(head_node.instance)),
         user=str(head_node.user),
         stage=stage,
-        person=Person(target=str(head_node.instance), region=session.region, environment=environment),
+        person=UserSession(target=str(head_node.instance), region=session.region, environment=environment),
         environment=environment,
     )
 

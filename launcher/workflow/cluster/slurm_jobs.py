@@ -26,7 +26,7 @@ from launcher.rendering.blanks import with_names
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit import slurm_nodes
-from launcher.submit.jobs import Nodes, SchedulerError, UnreachableError
+from launcher.submit.jobs import JobNodes, SchedulerError, UnreachableError
 from launcher.submit.nodes import FreeSlurmNodes
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
@@ -139,7 +139,7 @@ class SlurmCluster(DeployedCluster):
                     raise without_health_checks()
 
     @contextmanager
-    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[Nodes]:
+    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[JobNodes]:
         """Access to nodes as jobs of their own, and over ssh where Slurm gives no job to a node."""
         # A node that starts will accept the job: srun waits for it.
         idle = {node.name: node.group for node in nodes if node.use in (NodeUse.IDLE, NodeUse.STARTING)}

@@ -15,7 +15,7 @@ from launcher.model.job import Attempt, BillableTime, JobFacts, JobState, Submit
 from launcher.model.training_job import LOG_GROUP
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
-from launcher.submit.jobs import Chunk, Nodes
+from launcher.submit.jobs import Chunk, JobNodes
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.journal import Pieces
 from launcher.submit.shell import Shell
@@ -118,7 +118,7 @@ class TrainingJobs:
     def release(self, job: Submitted) -> None:
         """Do nothing: SageMaker restarts an interrupted job itself."""
 
-    def nodes(self, job: Submitted) -> Nodes:
+    def nodes(self, job: Submitted) -> JobNodes:
         """Refuse: the nodes of a training job have no login.
 
         Raises:

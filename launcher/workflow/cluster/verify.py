@@ -13,7 +13,7 @@ from launcher.model.plan import Plan
 from launcher.rendering.names import SERVING_STACK, TRAINING_STACK
 from launcher.targets.clusters import stacks_of
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import QueueState, Reading, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, Reading, StackVerification
 from launcher.workflow.cluster.readback.training import COMPLETE
 
 
@@ -28,7 +28,7 @@ def verify(
     deployed_now: bool = True,
     endpoint: Endpoint | None = None,
     max_usd: Decimal | None = None,
-) -> Verification:
+) -> StackVerification:
     """Compare deployed stacks with the plan, every resource of them.
 
     Args:
@@ -66,10 +66,10 @@ def verify(
         reading.checks.equal("plan digest", plan.digest, reading.main.outputs.get("PlanDigest"))
     unread = read_back(reading)
     _refuse(reading)
-    return Verification(stacks=states, verified=tuple(reading.checks.agreed), unread=unread)
+    return StackVerification(stacks=states, verified=tuple(reading.checks.agreed), unread=unread)
 
 
-def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verification:
+def verify_joined(plan: Plan, session: Session, stack: StackState) -> StackVerification:
     """Requirements of a job on a cluster that other plans deployed: complete, with open traffic among its nodes.
 
     Raises:
@@ -88,7 +88,7 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
     reading.checks.holds(f"stack {stack.name}", stack.status in COMPLETE)
     training.node_group(reading)
     _refuse(reading)
-    return Verification(stacks=(stack,), verified=tuple(reading.checks.agreed), unread={})
+    return StackVerification(stacks=(stack,), verified=tuple(reading.checks.agreed), unread={})
 
 
 def _refuse(reading: Reading) -> None:

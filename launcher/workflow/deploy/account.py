@@ -16,7 +16,7 @@ from launcher.submit.shell import Shell
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.reach import connect
-from launcher.workflow.cluster.readback.reading import Verification
+from launcher.workflow.cluster.readback.reading import StackVerification
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployContext, Deployed
 
@@ -81,7 +81,7 @@ class Account:
         del cluster
         return None
 
-    def not_emulated(self, checked: Verification | None, *, endpoint: bool = False) -> tuple[str, ...]:
+    def not_emulated(self, checked: StackVerification | None, *, endpoint: bool = False) -> tuple[str, ...]:
         """Resources that were not created or not read back, each with the reason."""
         del checked, endpoint
         return ()
@@ -129,7 +129,7 @@ class _Emulated(Account):
     def scheduler(self, cluster: str) -> str | None:
         return self.emulator.scheduler_name(cluster)
 
-    def not_emulated(self, checked: Verification | None, *, endpoint: bool = False) -> tuple[str, ...]:
+    def not_emulated(self, checked: StackVerification | None, *, endpoint: bool = False) -> tuple[str, ...]:
         gaps = endpoint_gaps() if endpoint else ()
         return (*left_out(self.emulator, checked, self.prerequisites), *gaps)
 

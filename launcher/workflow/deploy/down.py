@@ -26,7 +26,7 @@ from launcher.model.errors import (
 from launcher.model.names import nearest_name
 from launcher.model.removal import Removal, Retained
 from launcher.model.request import PlanRequest
-from launcher.model.stages import Notify, Part, Stage, stage
+from launcher.model.stages import Notify, Stage, StagePart, stage
 from launcher.model.units import number_of
 from launcher.records import run_folder
 from launcher.records.report_document import report_document, stored_report
@@ -330,12 +330,12 @@ def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
 
 def _removal_progress(notify: Notify, removal: Stage) -> Callable[[StackEvent], None]:
     """Show resources during removal, and report those that are gone or cannot be removed."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, StagePart] = {}
 
     def progress(event: StackEvent) -> None:
         line = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
         if event.status.endswith("_IN_PROGRESS"):
-            part = Part(description=f"{event.logical_id}  {event.type}", begun=time.monotonic())
+            part = StagePart(description=f"{event.logical_id}  {event.type}", begun=time.monotonic())
             parts.setdefault(event.logical_id, part)
         else:
             parts.pop(event.logical_id, None)

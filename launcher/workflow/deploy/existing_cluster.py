@@ -18,7 +18,7 @@ from launcher.model.units import number_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.readback.reading import QueueState, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, StackVerification
 from launcher.workflow.cluster.readback.training import COMPLETE, fits
 from launcher.workflow.cluster.verify import verify_joined
 from launcher.workflow.deploy.stack_deployment import Deployment
@@ -64,7 +64,7 @@ def _join_cluster(folder: RunFolder, quoted: Quote, context: DeployContext, sess
     return _read_back(folder, context, checked)
 
 
-def _read_back(folder: RunFolder, context: DeployContext, checked: Verification) -> Deployed:
+def _read_back(folder: RunFolder, context: DeployContext, checked: StackVerification) -> Deployed:
     outputs = {stack.name: stack.outputs for stack in checked.stacks}
     folder.write_json("outputs.json", outputs)
     context.notify(

@@ -22,7 +22,7 @@ from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
 from launcher.targets.registry import billed_name, target_of
-from launcher.workflow.cluster.readback.reading import QueueState, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, StackVerification
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.chart import cached_files
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
@@ -155,7 +155,7 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     return chart_files()
 
 
-def left_out(sandbox: "Sandbox", checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
+def left_out(sandbox: "Sandbox", checked: StackVerification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
     """Resources that the sandbox did not create or that were not read back, each with the reason."""
     assumed = dict.fromkeys(prerequisites, "emulated; your own is not read")
     if checked is None:

@@ -16,7 +16,7 @@ from launcher.rendering.policies import (
     MAX_CHARACTERS,
     PERSON,
     TARGET_POLICIES,
-    Account,
+    PolicyAccount,
     RenderedPolicy,
     bootstrap_command,
     execution_policies,
@@ -54,7 +54,7 @@ class AccountPolicies:
     `roles` are the policies of the roles that a plan names, by role name.
     """
 
-    account: Account
+    account: PolicyAccount
     execution: tuple[RenderedPolicy, ...]
     person: tuple[RenderedPolicy, ...]
     boundary: RenderedPolicy
@@ -85,7 +85,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         train = request.workload.train
         if train is not None and train.data.uri is not None:
             buckets.add(train.data.uri.removeprefix("s3://").partition("/")[0])
-    account = Account(
+    account = PolicyAccount(
         id=request_options.account,
         partition=_partition(request_options.region),
         qualifier=qualifier or OWN_QUALIFIER,
@@ -157,7 +157,7 @@ def _bills(options: PolicyRequest) -> Mapping[str, tuple[str, ...]]:
 
 
 def _limited_arns(
-    options: PolicyRequest, request: PlanRequest | None, account: Account
+    options: PolicyRequest, request: PlanRequest | None, account: PolicyAccount
 ) -> Mapping[str, tuple[str, ...]]:
     """The ARNs that the boundary allows beyond Slipway's names: those of the plan and those of the command."""
     own = {} if request is None else limited_lists(request, account)
@@ -171,7 +171,7 @@ def _limited_arns(
     }
 
 
-def _boundary(permissions: Permissions, account: Account) -> RenderedPolicy:
+def _boundary(permissions: Permissions, account: PolicyAccount) -> RenderedPolicy:
     boundary = render_policy(permissions, BOUNDARY, account)
     _refuse_long(boundary, "name fewer buckets and secrets; secrets whose names begin with slipway need no ARN")
     return boundary

@@ -24,7 +24,7 @@ from launcher.records.quote_document import image_object
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK, stack_name
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.readback.reading import Verification
+from launcher.workflow.cluster.readback.reading import StackVerification
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
@@ -187,7 +187,7 @@ class Deployment:
         now, cdk = datetime.now(UTC), cdk_of(self.context)
         deploy(self.quoted, self.bundle, self.assembly, cdk, outputs=outputs, now=now, on_line=notify)
 
-    def verify_resources(self, *, endpoint: Endpoint | None = None, deployed_now: bool = True) -> Verification:
+    def verify_resources(self, *, endpoint: Endpoint | None = None, deployed_now: bool = True) -> StackVerification:
         """The resources as they are, compared with the plan; an endpoint has no cluster and no zone.
 
         Raises:

@@ -12,7 +12,7 @@ from launcher.agent import safe_json
 from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly
 from launcher.model.spending import small
-from launcher.model.stages import Notify, Part, Stage, stage
+from launcher.model.stages import Notify, Stage, StagePart, stage
 from launcher.model.units import HOUR_S, number_of
 from launcher.workflow.doctor.rates import running_rates
 
@@ -52,7 +52,7 @@ class StackEvents:
         self._begun = clock()
         self._stack = ""
         self._stage: Stage | None = None
-        self._doing: dict[str, Part] = {}
+        self._doing: dict[str, StagePart] = {}
         self._paid: list[tuple[float, Decimal]] = []
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class StackEvents:
         if kind == STACK and name == self._stack:
             return
         if name not in self._doing:
-            self._doing[name] = Part(description=f"{name}  {kind}", begun=now)
+            self._doing[name] = StagePart(description=f"{name}  {kind}", begun=now)
             usd = self._rates.get(self._stack, {}).get(logical_id)
             if usd is not None and state.startswith("CREATE"):
                 self._paid.append((now, usd))

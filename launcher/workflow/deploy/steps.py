@@ -26,7 +26,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
-from launcher.workflow.cluster.readback.reading import QueueState, Verification
+from launcher.workflow.cluster.readback.reading import QueueState, StackVerification
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, show_bundle
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Deployed:
     """A deployed cluster or endpoint: the outputs of every stack, and what was read back."""
 
     outputs: Mapping[str, Mapping[str, str]]
-    verification: Verification
+    verification: StackVerification
 
     @property
     def training(self) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from launcher.model.request import DEFAULT_QUALIFIER, OWN_QUALIFIER
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import CLUSTER_TAG, PLAN_TAG
 from launcher.model.units import number_of
-from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
+from launcher.rendering.policies import TARGET_POLICIES, PolicyAccount, bootstrap_command, execution_policies
 from launcher.submit.session import INSTALLATION, PLUGIN, missing_program
 from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Examination, Subject
@@ -161,7 +161,7 @@ def _has_own(subject: Subject, qualifier: str | None) -> bool:
 def _bootstrap(subject: Subject, qualifier: str | None) -> str:
     target = subject.plan.place.target if subject.plan is not None else None
     names = execution_policies([target] if target is not None and target in TARGET_POLICIES else None)
-    account = Account(
+    account = PolicyAccount(
         id=subject.account,
         partition=subject.caller.partition,
         qualifier=qualifier or DEFAULT_QUALIFIER,

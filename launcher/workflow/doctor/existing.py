@@ -7,7 +7,7 @@ from launcher.aws import roles as account_roles
 from launcher.aws import stacks
 from launcher.aws.identity import Decision, simulate_permissions
 from launcher.aws.images import ami_state, ecr_image, is_in_ecr
-from launcher.aws.networks import GroupState, security_group
+from launcher.aws.networks import SecurityGroup, security_group
 from launcher.aws.objects import Objects
 from launcher.aws.session import error_code
 from launcher.catalog.permissions import load_permissions
@@ -22,7 +22,7 @@ from launcher.model.tags import CLUSTER_TAG
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.rendering.role_policies import role_statements
 from launcher.submit.jobs import SchedulerError
-from launcher.submit.kubernetes.connection import RefusedError
+from launcher.submit.kubernetes.connection import ApiRefusedError
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks
@@ -154,7 +154,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     try:
         existing = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
         inspection = kubernetes_cluster.inspect_cluster(plan, existing, subject.environment)
-    except RefusedError as refused:
+    except ApiRefusedError as refused:
         yield failed_check(
             name, requirement, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else ""
         )
@@ -191,7 +191,7 @@ def groups(subject: Subject) -> Iterator[Check]:
         yield _check_group(plan, name, requirement, group, strict=strict)
 
 
-def _check_group(plan: Plan, name: str, requirement: str, group: GroupState | None, *, strict: bool) -> Check:
+def _check_group(plan: Plan, name: str, requirement: str, group: SecurityGroup | None, *, strict: bool) -> Check:
     """Compare one security group with the plan.
 
     HyperPod's EFA check fails if any of several groups lacks the rule (awsome-distributed-ai, pull request 259);

@@ -17,7 +17,7 @@ from launcher.pricing.bill import FSX
 from launcher.pricing.hyperpod import instance_price
 from launcher.targets.clusters import stacks_of
 from launcher.targets.registry import TARGETS
-from launcher.workflow.cluster.readback.reading import Instances, ReadInstances
+from launcher.workflow.cluster.readback.reading import BilledInstances, ReadInstances
 
 Resources = Mapping[str, Any]
 """The resources of one template, by logical id."""
@@ -150,7 +150,7 @@ def _paid_parts(
         )
 
 
-def _listed_rate(instances: Instances, catalog: Catalog, region: str) -> Decimal | None:
+def _listed_rate(instances: BilledInstances, catalog: Catalog, region: str) -> Decimal | None:
     if instances.managed:
         return _usd(instance_price(catalog, instances.type, region))
     return _usd(catalog.on_demand(instances.type, region))

@@ -22,7 +22,7 @@ from launcher.rendering.policies import (
     MAX_POLICIES,
     PERSON,
     TARGET_POLICIES,
-    Account,
+    PolicyAccount,
     allowed_actions,
     bootstrap_command,
     rendered_statements,
@@ -161,7 +161,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     yield check
 
 
-def _bootstrap_fix(subject: Subject, attached: Sequence[str], account: Account, policies: Sequence[str]) -> str:
+def _bootstrap_fix(subject: Subject, attached: Sequence[str], account: PolicyAccount, policies: Sequence[str]) -> str:
     """The command that gives CloudFormation's role what it lacks and keeps what it has: the CDK replaces the list."""
     needed = [account.policy_arn(policy) for policy in policies]
     missing = [arn for arn in needed if arn not in attached]
@@ -237,10 +237,10 @@ def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
     return [resource if resource == "*" else resource.replace("*", plan.cluster_name) for resource in named][:1]
 
 
-def account_of(subject: Subject) -> Account:
+def account_of(subject: Subject) -> PolicyAccount:
     """The account in the form that policies use."""
     security = subject.plan.request.security if subject.plan is not None else None
-    return Account(
+    return PolicyAccount(
         id=subject.account,
         partition=subject.caller.partition,
         qualifier=(security.qualifier if security is not None else None) or DEFAULT_QUALIFIER,

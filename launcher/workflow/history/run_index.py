@@ -41,7 +41,7 @@ _STORE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 
 
 @record
-class Place:
+class RunLocation:
     """Where to look for runs: a store, or the stores of a region's stacks."""
 
     region: str | None
@@ -70,7 +70,7 @@ def _key(name: str, folder: RunFolder, submission_key: str) -> str:
     return f"{FOLDER}/{name}/{folder.path.name}-{submission_key.rpartition('-')[2]}.json"
 
 
-def fetch(name: str, place: Place, environment: Mapping[str, str], notify: Notify) -> Path:
+def fetch(name: str, place: RunLocation, environment: Mapping[str, str], notify: Notify) -> Path:
     """Fetch the runs of a name into the user's state folder, and return the folder that contains them.
 
     Raises:
@@ -100,7 +100,7 @@ def fetch(name: str, place: Place, environment: Mapping[str, str], notify: Notif
     return root
 
 
-def fetch_all(place: Place, environment: Mapping[str, str]) -> Mapping[str, Path]:
+def fetch_all(place: RunLocation, environment: Mapping[str, str]) -> Mapping[str, Path]:
     """Fetch the runs of every name: the folder that contains the runs of each store, by the store's address.
 
     Raises:
@@ -129,7 +129,7 @@ def _found_folder(environment: Mapping[str, str]) -> Path:
     return state_folder(environment) / FOUND
 
 
-def _stores(place: Place, environment: Mapping[str, str]) -> Iterator[Objects]:
+def _stores(place: RunLocation, environment: Mapping[str, str]) -> Iterator[Objects]:
     """The stores of a place; of a region those that the outputs of Slipway's stacks name, each once."""
     session = Session(environment=environment, region=_region(place, environment))
     if place.store is not None:
@@ -172,7 +172,7 @@ def _names(store: Objects) -> list[str]:
     return sorted({match[1] for match in keys if match is not None})
 
 
-def _endpoint(name: str, place: Place, environment: Mapping[str, str]) -> ImpossibleError | None:
+def _endpoint(name: str, place: RunLocation, environment: Mapping[str, str]) -> ImpossibleError | None:
     """The refusal of an endpoint, which has no job and no store: its stack is found by its region."""
     region = _region(place, environment)
     stack = f"slipway-{name}-{SERVING_STACK}"
@@ -185,11 +185,11 @@ def _endpoint(name: str, place: Place, environment: Mapping[str, str]) -> Imposs
     )
 
 
-def _region(place: Place, environment: Mapping[str, str]) -> str:
+def _region(place: RunLocation, environment: Mapping[str, str]) -> str:
     return place.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
 
 
-def _unknown(name: str, place: Place, environment: Mapping[str, str]) -> UnreadableInputError:
+def _unknown(name: str, place: RunLocation, environment: Mapping[str, str]) -> UnreadableInputError:
     try:
         names = sorted({known for store in _stores(place, environment) for known in _names(store)})
     except AwsError:
@@ -199,5 +199,5 @@ def _unknown(name: str, place: Place, environment: Mapping[str, str]) -> Unreada
     return UnreadableInputError(f"no run of {name} is in {_where(place)}", hint=hint)
 
 
-def _where(place: Place) -> str:
+def _where(place: RunLocation) -> str:
     return place.store or f"the stores of Slipway's stacks in {place.region}"

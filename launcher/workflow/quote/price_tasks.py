@@ -10,7 +10,7 @@ from launcher.aws.clients import Sessions
 from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.public_files import PublicFiles
 from launcher.catalog.bill import item_units, usage_types_of
-from launcher.catalog.fetched_prices import Answer
+from launcher.catalog.fetched_prices import FetchedPrices
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import AwsError
@@ -24,8 +24,8 @@ REPORT_EVERY = 64 * MEGABYTE
 """Bytes of a download between two progress lines."""
 
 
-AskSigned = Callable[[Question, Sessions, datetime], Answer]
-FetchPrices = Callable[[Question], Answer]
+AskSigned = Callable[[Question, Sessions, datetime], FetchedPrices]
+FetchPrices = Callable[[Question], FetchedPrices]
 """Returns the answer to a request.
 
 Raises:
@@ -33,26 +33,26 @@ Raises:
 """
 
 
-def _on_demand(question: Question, sessions: Sessions, now: datetime) -> Answer:
+def _on_demand(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     session = sessions.session(price_list.HOME, "pricing")
     return price_list.ec2(session, question.names[0], question.regions, now, reserved=question.reserved)
 
 
-def _spot(question: Question, sessions: Sessions, now: datetime) -> Answer:
+def _spot(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     return spot_history.spot(sessions.session(question.regions[0], "ec2"), question.names, now)
 
 
-def _capacity_blocks(question: Question, sessions: Sessions, now: datetime) -> Answer:
+def _capacity_blocks(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     session = sessions.session(question.regions[0], "ec2")
     return capacity_offers.capacity_blocks(session, question.names[0], question.count, now)
 
 
-def _training_plans(question: Question, sessions: Sessions, now: datetime) -> Answer:
+def _training_plans(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     session = sessions.session(question.regions[0], "sagemaker")
     return training_plans.training_plans(session, question.names[0], question.count, now)
 
 
-def _savings_plans(question: Question, sessions: Sessions, now: datetime) -> Answer:  # noqa: ARG001 - rates have no date
+def _savings_plans(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:  # noqa: ARG001 - rates have no date
     session, name = sessions.session(savings_plans.HOME, "savingsplans"), question.names[0]
     if not name.startswith("ml."):
         return savings_plans.ec2(session, name, question.regions)
@@ -60,12 +60,12 @@ def _savings_plans(question: Question, sessions: Sessions, now: datetime) -> Ans
     return savings_plans.sagemaker(session, prices, name, question.regions)
 
 
-def _sagemaker(question: Question, sessions: Sessions, now: datetime) -> Answer:
+def _sagemaker(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     session = sessions.session(price_list.HOME, "pricing")
     return price_list.sagemaker(session, question.names[0], question.regions, now)
 
 
-def _bill_items(question: Question, sessions: Sessions, now: datetime) -> Answer:
+def _bill_items(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     service, region = question.names[0], question.regions[0]
     known = usage_types_of(service, region)
     products = price_list.bill_products(sessions.session(price_list.HOME, "pricing"), service, region, known)
@@ -87,7 +87,7 @@ SIGNED: Mapping[str, AskSigned] = {
 def request_prices(sessions: Sessions, files: PublicFiles, now: datetime) -> FetchPrices:
     """Return a function that uses AWS's APIs, and a public file if no API exists."""
 
-    def ask(question: Question) -> Answer:
+    def ask(question: Question) -> FetchedPrices:
         if question.kind in SIGNED:
             return SIGNED[question.kind](question, sessions, now)
         return public(files, now, lambda _: None)(question)
@@ -98,7 +98,7 @@ def request_prices(sessions: Sessions, files: PublicFiles, now: datetime) -> Fet
 def public(files: PublicFiles, now: datetime, notify: Notify) -> FetchPrices:
     """Return a function that uses AWS's public files; `notify` receives the progress of a large file."""
 
-    def ask(question: Question) -> Answer:
+    def ask(question: Question) -> FetchedPrices:
         progress = _download_progress(question.text, notify)
         match question.kind:
             case "spot-page":
@@ -125,14 +125,16 @@ def _download_progress(label: str, notify: Notify) -> Callable[[int, int | None]
     return progress
 
 
-def answers(questions: Iterable[Question], ask: FetchPrices) -> Generator[list[tuple[Question, Answer | AwsError]]]:
+def answers(
+    questions: Iterable[Question], ask: FetchPrices
+) -> Generator[list[tuple[Question, FetchedPrices | AwsError]]]:
     """The answers as they arrive, simultaneous ones in one list; an error in place of a failed answer.
 
     If the caller stops iterating, remaining questions are not sent. The threads are daemons, so that an interrupted
     program ends immediately, without waiting for the last service.
     """
     waiting: SimpleQueue[Question] = SimpleQueue()
-    came: SimpleQueue[tuple[Question, Answer | Exception]] = SimpleQueue()
+    came: SimpleQueue[tuple[Question, FetchedPrices | Exception]] = SimpleQueue()
     for waiting_question in questions:
         waiting.put(waiting_question)
     pending, stopped = waiting.qsize(), Event()
@@ -158,7 +160,7 @@ def answers(questions: Iterable[Question], ask: FetchPrices) -> Generator[list[t
         stopped.set()
 
 
-def _outcome(question: Question, ask: FetchPrices) -> Answer | Exception:
+def _outcome(question: Question, ask: FetchPrices) -> FetchedPrices | Exception:
     try:
         return ask(question)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
@@ -170,8 +172,8 @@ def _outcome(question: Question, ask: FetchPrices) -> Answer | Exception:
         return problem
 
 
-def _expected_outcome(outcome: Answer | Exception) -> Answer | AwsError:
+def _expected_outcome(outcome: FetchedPrices | Exception) -> FetchedPrices | AwsError:
     """An outcome after which a refresh can continue; any other is raised."""
-    if isinstance(outcome, Answer | AwsError):
+    if isinstance(outcome, FetchedPrices | AwsError):
         return outcome
     raise outcome

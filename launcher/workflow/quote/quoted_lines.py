@@ -6,7 +6,7 @@ from decimal import Decimal
 from launcher.catalog.billed import BilledAs, billed_as
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import PREPAID
-from launcher.records.stored_quote import QuotedComponent, StoredQuote
+from launcher.records.stored_quote import StoredLine, StoredQuote
 
 MONTH_H = Decimal(730)
 
@@ -18,7 +18,7 @@ def quoted_lines(quote: StoredQuote, hours: Decimal | None = None) -> tuple[Quot
     """
     scale = Decimal(1) if quote.serving is None or hours is None else hours / MONTH_H
     whole = quote.purchase_option in {option.value for option in PREPAID}
-    groups: dict[tuple[tuple[str, ...], str], list[tuple[QuotedComponent, BilledAs]]] = {}
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[StoredLine, BilledAs]]] = {}
     instances: BilledAs | None = None
     computed: tuple[tuple[str, ...], str] | None = None
     for component in quote.components:
@@ -34,7 +34,7 @@ def quoted_lines(quote: StoredQuote, hours: Decimal | None = None) -> tuple[Quot
     return tuple(_line(parts, scale, takes_fees=whole and key == computed) for key, parts in groups.items())
 
 
-def _line(members: Iterable[tuple[QuotedComponent, BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
+def _line(members: Iterable[tuple[StoredLine, BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
     listed = list(members)
     first, known = listed[0]
     sums = [component.usd for component, _ in listed]

@@ -15,7 +15,7 @@ from launcher.aws.feeds.fee_offers import fee_offer
 from launcher.aws.feeds.public_files import Interest, PublicFiles
 from launcher.aws.session import CredentialsError, NoAccountError
 from launcher.catalog.bill import item_units, usage_types
-from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, Unmatched
+from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, Unmatched
 from launcher.catalog.load import Catalog
 from launcher.catalog.price_moves import KnownPrice, Move, jumps, known_prices, vanished_prices
 from launcher.catalog.selector import SAGEMAKER, Key
@@ -361,7 +361,7 @@ class _Run:
         try:
             with closing(answers(questions, self.fetch)) as waves:
                 for wave in waves:
-                    answered = [(question, outcome) for question, outcome in wave if isinstance(outcome, Answer)]
+                    answered = [(question, outcome) for question, outcome in wave if isinstance(outcome, FetchedPrices)]
                     self.cache.keep_answers((answer for _, answer in answered), self.now.date())
                     self.cache.note((question.key for question, answer in answered if not answer.refusals), self.now)
                     for question, reply in answered:
@@ -375,7 +375,7 @@ class _Run:
             )
             raise
 
-    def _count(self, question: Question, answer: Answer, before: Mapping[Key, KnownPrice]) -> None:
+    def _count(self, question: Question, answer: FetchedPrices, before: Mapping[Key, KnownPrice]) -> None:
         self.came += 1
         self.prices += answer.prices
         self.jumped += jumps(before, answer.rates)

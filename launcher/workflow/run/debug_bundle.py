@@ -21,7 +21,7 @@ from launcher.model.plan import Plan
 from launcher.model.units import number_of
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.rendering.names import NETWORK_STACK, STORE_STACK, TRAINING_STACK
-from launcher.submit.jobs import Nodes
+from launcher.submit.jobs import JobNodes
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
@@ -222,7 +222,7 @@ def _add_cluster(bundle: Bundle, access: ClusterAccess, names: Iterable[str]) ->
         bundle.add(f"stacks/{stack}.txt", lambda stack=stack: _events(access.session, stack))  # type: ignore[misc]
 
 
-def add_nodes(bundle: Bundle, nodes: Nodes) -> None:
+def add_nodes(bundle: Bundle, nodes: JobNodes) -> None:
     """Add what the nodes of a running job say of themselves: to read an idle one would start a job or a pod on it."""
     started = time.monotonic()
     for number, node in enumerate(nodes.names):

@@ -7,7 +7,7 @@ from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import read_submission
-from launcher.submit.jobs import Nodes
+from launcher.submit.jobs import JobNodes
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed
@@ -21,7 +21,7 @@ _EVENT_FILES = 'find "${SLIPWAY_ROOT:-.}" -maxdepth 8 -name "events.out.tfevents
 
 
 @contextmanager
-def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> Iterator[Nodes]:
+def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> Iterator[JobNodes]:
     """The nodes of a run's job; without a running job, those of its cluster that can be entered.
 
     Raises:
@@ -38,7 +38,7 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notif
 
 
 @contextmanager
-def job_nodes(name: str, folder: RunFolder, environment: Mapping[str, str]) -> Iterator[Nodes]:
+def job_nodes(name: str, folder: RunFolder, environment: Mapping[str, str]) -> Iterator[JobNodes]:
     """The nodes of a run's job.
 
     Raises:
@@ -60,7 +60,7 @@ def job_nodes(name: str, folder: RunFolder, environment: Mapping[str, str]) -> I
 @contextmanager
 def _free_nodes(
     name: str, folder: RunFolder, environment: Mapping[str, str], refused: ImpossibleError
-) -> Iterator[Nodes]:
+) -> Iterator[JobNodes]:
     """The nodes of a cluster without regard to a job.
 
     Raises:
@@ -78,13 +78,13 @@ def _free_nodes(
         yield free
 
 
-def tensorboard_folder(nodes: Nodes, node: str) -> str | None:
+def tensorboard_folder(nodes: JobNodes, node: str) -> str | None:
     """The folder on a node in which the job writes logs for TensorBoard; None if it writes none there."""
     found = nodes.read(node, ["sh", "-c", _EVENT_FILES]).strip()
     return found.rpartition("/")[0] or None
 
 
-def choose_node(nodes: Nodes, node: str | None) -> str:
+def choose_node(nodes: JobNodes, node: str | None) -> str:
     """A node by its number in the job, from 0, or by its name; the first node by default.
 
     Raises:

@@ -13,7 +13,7 @@ from launcher.records.node_look import NodeNow
 from launcher.records.run_folder import JOB_FOLDER, METRICS, RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
-from launcher.submit.jobs import Nodes
+from launcher.submit.jobs import JobNodes
 from launcher.workflow.cluster.job_connection import connect_job
 from launcher.workflow.run.meter import last_points
 from launcher.workflow.run.status import run_state
@@ -67,7 +67,7 @@ def _nodes(state: RunState, environment: Mapping[str, str]) -> tuple[NodeNow, ..
         return tuple(NodeNow(name=name, chips=None, unknown=problem.message) for name in state.facts.nodes)
 
 
-def _node(nodes: Nodes, name: str) -> NodeNow:
+def _node(nodes: JobNodes, name: str) -> NodeNow:
     try:
         use = parse_chip_use(nodes.read(name, QUERY))
     except (SlipwayError, OSError) as problem:

@@ -9,7 +9,7 @@ from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.named_role import named_roles
 from launcher.model.request import RoleRequest
-from launcher.rendering.policies import PERSON, Account, execution_policies, render_policy
+from launcher.rendering.policies import PERSON, PolicyAccount, execution_policies, render_policy
 from launcher.rendering.role_policies import render_role
 from launcher.targets.registry import TARGETS
 from tests.checks import some
@@ -21,7 +21,7 @@ PERMISSIONS = load_permissions()
 
 
 def documents(names, boundary=None):
-    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=boundary)
+    account = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=boundary)
     return [json.loads(render_policy(PERMISSIONS, name, account).text) for name in names]
 
 
@@ -80,7 +80,7 @@ def test_named_role_needs_every_action_of_stack_role(serving_example):
         security=replace(serving_example.plan.request.security, roles=RoleRequest(nodes=ROLE)),
     )
     (role,) = named_roles(request, TARGETS[TargetKind.SAGEMAKER_ENDPOINT])
-    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    account = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     needed = actions(json.loads(render_role(PERMISSIONS, request, role, account).text))
     (container_role,) = containers(serving_example)
     for policy in some(container_role["Policies"]):

@@ -16,7 +16,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import AwsError
 from launcher.model.request import DEFAULT_QUALIFIER, OWN_QUALIFIER
 from launcher.planning.pin import pinned_plan
-from launcher.rendering.policies import TARGET_POLICIES, Account, policy_name, render_policy
+from launcher.rendering.policies import TARGET_POLICIES, PolicyAccount, policy_name, render_policy
 from launcher.workflow.doctor import account as account_checks
 from launcher.workflow.doctor import rights
 from launcher.workflow.doctor.examination import Subject
@@ -128,7 +128,7 @@ def execution(client, role):
     iam, made = client("iam"), []
 
     def make(names, qualifier=DEFAULT_QUALIFIER):
-        account = Account(id=ACCOUNT, qualifier=qualifier, boundary_arn=None)
+        account = PolicyAccount(id=ACCOUNT, qualifier=qualifier, boundary_arn=None)
         name = bootstrap.role_name(qualifier, "cfn-exec", ACCOUNT, REGION)
         role(name)
         for policy in names:

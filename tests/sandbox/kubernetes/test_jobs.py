@@ -18,7 +18,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.rendering.device_plugins import plugin_files
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
+from launcher.submit.kubernetes.connection import ApiRefusedError, Endpoint, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests import waiting
@@ -81,7 +81,7 @@ def test_submission_survives_short_server_outage(cluster, jobs, pod_job):
 def test_long_server_outage_reported_and_refusal_not_retried(cluster, jobs, pod_job):
     spoiled = pod_job("true")
     spoiled["spec"]["backoffLimits"] = 1
-    with pytest.raises(RefusedError, match="unknown field"):
+    with pytest.raises(ApiRefusedError, match="unknown field"):
         jobs.submit([spoiled], "k")
     cluster.server.stop()
     with pytest.raises(UnreachableError, match="no answer"):
@@ -104,7 +104,7 @@ def test_fault_of_emulator_ends_following_with_error(cluster, jobs, pod_job, mon
     assert not watch.ended()
     monkeypatch.setattr(f"launcher.sandbox.kubernetes.{part}", broken)
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    with pytest.raises(RefusedError, match=rf"the sandbox's {name} failed: TypeError\('a fault'\)") as caught:
+    with pytest.raises(ApiRefusedError, match=rf"the sandbox's {name} failed: TypeError\('a fault'\)") as caught:
         waiting.until(watch.ended)
     assert "server.log, which a launch keeps as logs/sandbox.log in its run folder" in caught.value.message
     assert caught.value.exit_code == 1
@@ -203,7 +203,7 @@ def test_token_names_cluster_and_is_refused_without_name(cluster, owner_connecti
     url = b"https://sts.us-east-2.amazonaws.com/?Action=GetCallerIdentity"
     bare = base64.urlsafe_b64encode(url).decode().rstrip("=")
     wrong = Endpoint(name="x", address=cluster.server.address, authority=None, token=lambda: f"k8s-aws-v1.{bare}")
-    with pytest.raises(RefusedError, match="Unauthorized") as refused:
+    with pytest.raises(ApiRefusedError, match="Unauthorized") as refused:
         to_endpoint(wrong).ask("GET", "/version")
     assert "access entry" in refused.value.hint
 
@@ -257,6 +257,6 @@ def test_command_runs_in_pod_and_tunnel_reaches_pod_port(cluster, jobs, pod_job,
         assert tunnel.recv(1) == b""
     assert "failed to connect to localhost:1" in refused()
     cluster.server.rights.denied.add(("create", "pods/exec"))
-    with pytest.raises(RefusedError, match='cannot create resource "pods/exec"'):
+    with pytest.raises(ApiRefusedError, match='cannot create resource "pods/exec"'):
         nodes.run("n1", ["true"])
     gc.collect()  # the official client leaves sockets of refused and of forwarded connections to it

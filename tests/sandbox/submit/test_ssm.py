@@ -9,7 +9,7 @@ from launcher.aws.ssm import InstanceCommands
 from launcher.model.errors import AwsError
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.session import Person
+from launcher.submit.session import UserSession
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
 from tests.emulators.run_command import Machine, served
@@ -53,7 +53,7 @@ def ssm_shell(machine_session, head):
         commands=InstanceCommands(session=machine_session, instance=HEAD_NODE),
         user="ubuntu",
         stage=stage,
-        person=Person(target=HEAD_NODE, region="us-east-2", environment={}),
+        person=UserSession(target=HEAD_NODE, region="us-east-2", environment={}),
         environment={},
         sleep=lambda seconds: time.sleep(seconds / 8),
     )

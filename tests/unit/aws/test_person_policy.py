@@ -4,7 +4,7 @@ import ast
 import json
 
 from launcher.catalog.permissions import load_permissions
-from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
+from launcher.rendering.policies import DOCTOR, PERSON, PolicyAccount, render_policy
 from launcher.targets.registry import TARGETS
 from launcher.workflow.cluster.readback.training import GRANTING
 from tests.infra.iam import ACCOUNT, actions
@@ -13,7 +13,7 @@ from tests.launcher_calls import AWS, FREE, RENAMED, calls, calls_of
 
 def test_every_call_of_the_launcher_is_allowed_to_the_user():
     """But for those that it makes as the access role of a cluster (tests/infra/test_eks.py holds what that has)."""
-    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    account = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     personal = [name for target in TARGETS.values() for name in target.person]
     texts = [render_policy(load_permissions(), name, account).text for name in (PERSON, DOCTOR, *personal)]
     allowed = FREE.union(GRANTING, *(actions(json.loads(text)) for text in texts))
@@ -45,7 +45,7 @@ def used_functions(path):
 
 def test_launches_need_no_call_of_the_optional_policy():
     """`slipway policies` calls SlipwayDoctor optional: what a launch calls is in the other policies."""
-    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    account = PolicyAccount(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     personal = [PERSON, *(name for target in TARGETS.values() for name in target.person)]
     documents = {
         name: json.loads(render_policy(load_permissions(), name, account).text) for name in (DOCTOR, *personal)

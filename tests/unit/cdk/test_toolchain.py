@@ -45,7 +45,9 @@ class TestFindNode:
 
     def test_sufficient_node_on_path_is_used(self, tmp_path):
         path = program(tmp_path / "node", "echo v22.0.0")
-        assert toolchain.find_node({"PATH": str(tmp_path)}, nothing_packaged) == toolchain.Node(program=path, npm=None)
+        assert toolchain.find_node({"PATH": str(tmp_path)}, nothing_packaged) == toolchain.NodeRuntime(
+            program=path, npm=None
+        )
 
     def test_outdated_node_on_path_is_named_with_the_version(self, tmp_path):
         path = program(tmp_path / "node", "echo v20.20.2")
@@ -59,7 +61,7 @@ class TestFindNode:
             toolchain.find_node({"PATH": str(tmp_path)}, nothing_packaged)
 
     def test_unrunnable_packaged_node_is_skipped(self, tmp_path):
-        broken = toolchain.Node(program=tmp_path / "absent", npm=None)
+        broken = toolchain.NodeRuntime(program=tmp_path / "absent", npm=None)
         path = program(tmp_path / "node", "echo v24.19.0")
         assert toolchain.find_node({"PATH": str(tmp_path)}, lambda: broken).program == path
 
@@ -104,7 +106,7 @@ class TestInstallCli:
         script = folder / "node_modules" / "aws-cdk" / "bin" / "cdk"
         answer = subprocess.run([node.program, script, "synth"], capture_output=True, text=True, check=True)
         assert answer.stdout == "cdk synth\n"
-        no_npm = toolchain.Node(program=node.program, npm=None)
+        no_npm = toolchain.NodeRuntime(program=node.program, npm=None)
         assert toolchain.install_cli(locked_cli, cache, no_npm, os.environ) == folder
         assert list(cache.iterdir()) == [folder]
 
@@ -120,7 +122,7 @@ class TestInstallCli:
         assert list(cache.iterdir()) == []
 
     def test_missing_npm_is_refused_with_the_fix(self, locked_cli, tmp_path):
-        node = toolchain.Node(program=Path("/opt/node"), npm=None)
+        node = toolchain.NodeRuntime(program=Path("/opt/node"), npm=None)
         with pytest.raises(ImpossibleError, match="no npm exists next to /opt/node"):
             toolchain.install_cli(locked_cli, tmp_path / "cache", node, os.environ)
 

@@ -7,7 +7,7 @@ import pytest
 from launcher.answers.doctor import document, page
 from launcher.model.administrator import ADMINISTRATOR, by_administrator
 from launcher.model.diagnosis import Diagnosis, advice, failed_check, ok, unknown
-from launcher.rendering.policies import Account, bootstrap_command
+from launcher.rendering.policies import PolicyAccount, bootstrap_command
 
 FOUND = Diagnosis(
     name="probe",
@@ -54,7 +54,7 @@ def test_document_has_contract_keys():
 
 
 def test_long_command_gets_own_line_and_sentence_is_wrapped():
-    account = Account(id="123456789012", qualifier="slipway", boundary_arn=None)
+    account = PolicyAccount(id="123456789012", qualifier="slipway", boundary_arn=None)
     command = bootstrap_command(account, "us-east-2", ["arn:aws:iam::123456789012:policy/A"], qualified=True)
     checks = (
         failed_check("bootstrap", "a bootstrap", "none", by_administrator(command, "the policies come first")),

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from launcher.answers.json_schemas import schema_of
-from launcher.mcp_server.commands import Answer
+from launcher.mcp_server.commands import CommandOutput
 from tests.agent_client import Call, ask, tools_and_results
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("agent")]
@@ -161,7 +161,7 @@ def test_unseen_characters_of_a_document_are_escaped_in_the_text_of_an_answer():
     from launcher.mcp_server.server import result_of  # imports the SDK: tests.agent_client says why not above
 
     document = {"schema": "slipway.status/1", "name": "a\u202eb\U000e0041", "note": "##vso[task.x]"}
-    text = result_of(Answer(document=document, text="", refused=False)).content[0].text
+    text = result_of(CommandOutput(document=document, text="", refused=False)).content[0].text
     assert json.loads(text) == document
     assert text.isprintable()
     assert "##" not in text

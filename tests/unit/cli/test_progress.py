@@ -10,7 +10,7 @@ import pytest
 from launcher.cli import live, output
 from launcher.cli.console import EVERY_S, JobLine, StepPrinter
 from launcher.cli.live import SCREEN
-from launcher.model.stages import Part, StageNotifier, stage
+from launcher.model.stages import StageNotifier, StagePart, stage
 from launcher.workflow.run.follow import Progress
 from tests.screen import rows
 from tests.waiting import until
@@ -55,7 +55,9 @@ def test_terminal_shows_progress_and_keeps_only_log_lines(monkeypatch):
     assert isinstance(notify, StageNotifier)
     with stage(notify, "stack a: 4 resources") as deploying:
         deploying.now(
-            "1 of 4", share=0.25, parts=(Part(description="Network/Nat  AWS::EC2::NatGateway", begun=time.monotonic()),)
+            "1 of 4",
+            share=0.25,
+            parts=(StagePart(description="Network/Nat  AWS::EC2::NatGateway", begun=time.monotonic()),),
         )
         notify("something else")
         *story, sum_line, part = without_clocks(terminal.rows())
@@ -78,7 +80,7 @@ def test_progress_lines_fit_screen(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     with stage(output.talking(), "deploying") as deploying:
         deploying.now(
-            "x" * 200, parts=tuple(Part(description=f"r{number}", begun=time.monotonic()) for number in range(50))
+            "x" * 200, parts=tuple(StagePart(description=f"r{number}", begun=time.monotonic()) for number in range(50))
         )
         rows = terminal.rows()
     assert len(rows) < 12
@@ -127,7 +129,7 @@ def test_pipe_gets_heartbeat_lines_during_long_stage(monkeypatch):
     with stage(output.talking(), "deploying") as deploying:
         deploying.now(
             "3 of 4",
-            parts=(Part(description="ParallelCluster/Cluster  Custom::PclusterCluster", begun=time.monotonic()),),
+            parts=(StagePart(description="ParallelCluster/Cluster  Custom::PclusterCluster", begun=time.monotonic()),),
         )
         while "still running after 0:00: ParallelCluster/Cluster; 3 of 4" not in pipe.getvalue():
             time.sleep(0.005)

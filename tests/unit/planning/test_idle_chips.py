@@ -10,16 +10,16 @@ from launcher.model.enums import Level, Method, Stack
 from launcher.model.money import Range
 from launcher.planning.idle_chips import idle_findings, working
 from launcher.planning.job_command import JobCommand, programs_of
-from launcher.planning.launchers import Nodes
+from launcher.planning.launchers import CandidateNodes
 from launcher.planning.work import Estimator
 from tests import plans
 from tests.measured_runs import measurement
 
-FOUR = Nodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
+FOUR = CandidateNodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
 ALL = "--num_processes 32 train.py"
-ONE = Nodes(count=1, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(55))
-NEURON = Nodes(count=1, chips=16, workers=32, noun="NeuronCore", usd_per_hour=None)
-SMALL = Nodes(count=1, chips=1, workers=1, noun="GPU", usd_per_hour=Decimal(1))
+ONE = CandidateNodes(count=1, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(55))
+NEURON = CandidateNodes(count=1, chips=16, workers=32, noun="NeuronCore", usd_per_hour=None)
+SMALL = CandidateNodes(count=1, chips=1, workers=1, noun="GPU", usd_per_hour=Decimal(1))
 
 
 def messages(line, nodes, env=None, **command):
@@ -237,7 +237,7 @@ def test_trainer_using_all_chips_warned_only_of_separate_copies():
 
 
 def test_unknown_workers_per_node_give_no_message():
-    unknown = Nodes(count=2, chips=8, workers=0, noun="NeuronCore", usd_per_hour=None)
+    unknown = CandidateNodes(count=2, chips=8, workers=0, noun="NeuronCore", usd_per_hour=None)
     assert messages("torchrun --standalone train.py", unknown) == []
 
 

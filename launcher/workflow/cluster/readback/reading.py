@@ -104,7 +104,7 @@ Readers: TypeAlias = tuple[Reader, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instances:
+class BilledInstances:
     """Instances of one type."""
 
     type: str
@@ -119,12 +119,12 @@ class Instances:
     most: int | None = None
 
 
-ReadInstances: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Instances]]
+ReadInstances: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[BilledInstances]]
 """Returns the instances of a resource, from its properties and all resources of its template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class StackVerification:
     """The facts that were read back and agree, and the reason for each type that was not read back."""
 
     stacks: tuple[StackState, ...]

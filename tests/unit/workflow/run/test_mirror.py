@@ -12,7 +12,7 @@ import pytest
 from launcher.model.job import Submitted
 from launcher.records.run_folder import EVENTS, METRICS
 from launcher.submit.jobs import UnreachableError
-from launcher.submit.shell import Answer, LocalShell
+from launcher.submit.shell import LocalShell, ScriptResult
 from launcher.submit.slurm import Slurm, log_name
 from launcher.workflow.run.meter import last_points
 from launcher.workflow.run.submission_watch import Mirror
@@ -26,7 +26,7 @@ class Meeting:
     def __init__(self, shell: LocalShell, then: Callable[[], object]) -> None:
         self.shell, self.then = shell, then
 
-    def run(self, script: str, **more: float) -> Answer:
+    def run(self, script: str, **more: float) -> ScriptResult:
         answer = self.shell.run(script, **more)
         self.then()
         return answer
