@@ -109,6 +109,7 @@ class Rendezvous:
             try:
                 stored = self._store.find_text(STATE_FILE)
                 state = None if stored is None else parse_attempt_state(stored.text)
+                # Another attempt has begun without this pod: its end decides, not this one.
                 if state is None or state.number != self._number or state.completed:
                     return state is not None and state.completed
                 done = replace(state, completed=True, stopped=stopped).to_json()
@@ -186,9 +187,11 @@ class Rendezvous:
                     return state is not None and state.failed is not None
                 failures = state.failures + (state.counted < number)
                 earlier = state.step if state.step_of < number else None
+                # An attempt that stored nothing newer than the one before repeats its work, whatever retries are left.
                 stuck = newest is not None and earlier is not None and newest <= earlier
                 spent = code in exits.NEVER_AGAIN or failures > (self._retries or 0)
                 final = spent or stuck
+                # Each pod of the attempt comes here; only the first one that does counts the failure.
                 if state.counted >= number and not final and (newest is None or state.step_of >= number):
                     return False
                 counted = replace(state, failures=failures, counted=max(number, state.counted))
@@ -216,10 +219,12 @@ class Rendezvous:
         if state is None:
             self._once("waiting for the first node of the job")
             return None
+        # No newer attempt has begun: its pods have not all left, and hear again that it is over.
         if state.number == latest:
             self._declare_over(state.number)
             return None
         seat = f"{folder_of(state.number)}/{SEAT}{self._place.part}"
+        # A claimed seat belongs to the pod that this one replaces, unless the answer to an own try was lost.
         if self._store.swap_text(seat, self._name, before=None) is None and not self._owns(seat):
             self._declare_over(state.number)
             return None
@@ -255,6 +260,7 @@ class Rendezvous:
                 self._number = number
                 return self._place.part > 0 or not self._failed_by_a_kill(number, over)
             self._once(f"attempt {number}: waiting for {self._place.parts - seats} of {self._place.parts} nodes")
+            # Until every pod of the last attempt has left: each reads the notice at its own pace.
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
             newest = self._store.find_text(STATE_FILE)
@@ -274,6 +280,7 @@ class Rendezvous:
             if sum(name.startswith(SEAT) for name in names) < self._place.parts:
                 continue  # it never began
             silent = [part for part in range(self._place.parts) if f"{LEFT}{part}" not in names]
+            # A pod whose node is still in the job was killed alone; one whose node is gone was interrupted.
             nodes_now = self._node_names(number, range(self._place.parts)) if silent else set()
             if not nodes_now & self._node_names(before, silent) or not self.fail(_KILLED, over=over, number=before):
                 return False

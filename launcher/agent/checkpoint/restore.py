@@ -141,6 +141,7 @@ class Restore:
             sizes = self.withdrawal.without(sizes)
             wholes, reason = complete_checkpoints(self.store, step, sizes)
             reason = OUT_OF_THE_RUNNING if withdrawn and not commit_keys(step, sizes) else reason
+            # The node may hold a step that it finished and could not send before its end.
             if wholes and finished_here is not None and finished_here.step > step:
                 local = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
                 if local is not None:
@@ -154,11 +155,13 @@ class Restore:
                 reason = restored
             skipped = True
             reason = other or reason
+            # A step without a commit was never complete; a committed one that is unusable is work that was lost.
             lost = lost or (f"step {step}: {reason}" if commit_keys(step, sizes) and not other else "")
             self.on_skip(step, reason)
         local = None
         if finished_here is not None:
             local = self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
+        # Starting at step 0 would overwrite the work that is left: a person has to decide that.
         if local is None and lost and at_most is None and not self.fresh:
             raise no_usable_checkpoint(self.store.uri, lost)
         return local

@@ -61,7 +61,9 @@ class Backoff:
 
     def record_failure(self, *, pressing: bool) -> float:
         """Record a failed try. Returns the seconds until the next one."""
+        # A notice, or the end of the command, leaves no time for long pauses.
         longest = FIRST_PAUSE_S if pressing else LONGEST_PAUSE_S
+        # Nodes that failed together try again at different instants.
         jitter = random.uniform(0.5, 1.0)  # noqa: S311  not a secret
         pause = jitter * min(longest, FIRST_PAUSE_S * 2.0 ** min(self.failures, 10))
         self.failures += 1
@@ -195,6 +197,7 @@ class Uploader(threading.Thread):
 
     def run(self) -> None:
         """Upload until no work is left and no more can come."""
+        # Training comes first: hashing and sending use what it leaves of the processors.
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         self._digests.start()
@@ -305,6 +308,7 @@ class Uploader(threading.Thread):
             is_due = self._no_more or self._hurry
             step = min(self._waiting) if lead is None else max(self._waiting) if is_due else None
             return step if step is None or self._may_precede(self._waiting[step], is_due=is_due) else None
+        # The other nodes still send that step, and would leave it for the step that this node announces.
         if self._writer.parts > 1 and self._uncommitted and not self._hurry:
             return None
         return max(self._waiting)
@@ -478,7 +482,9 @@ class Uploader(threading.Thread):
         refusal = self._tagging.retention.refusal_reason(manifest)
         if refusal is not None:
             raise ManifestError(refusal)
+        # The trainer may have written to the folder since its files were sent.
         check_unchanged(delivered.folder, parts=self._writer.parts)
+        # Another attempt may have become the writer while the parts were sent.
         self._claim.check()
         replaced = commit(self._store, manifest, session=self._writer.session)
         if replaced:

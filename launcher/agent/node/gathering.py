@@ -167,7 +167,9 @@ def join_states(one: Gathered, other: Gathered) -> Gathered:
     steps = [step for gathered in (one, other) for step in (gathered.lowest, gathered.highest) if step is not None]
     lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
     number = max(one.question, other.question)
+    # An answer to an earlier question says nothing about the newest one.
     answers = [gathered for gathered in (one, other) if gathered.question == number]
+    # The state is one small object that is read every few seconds: it names a few nodes of thousands.
     silent = dict(sorted({**one.silent, **other.silent}.items())[:_MAX_NAMED])
     return Gathered(
         reported=one.reported + other.reported,
@@ -223,6 +225,7 @@ class Listener:
         pending, parts = list(children(self._part, self._parts)), []
         while pending:
             part = pending.pop(0)
+            # An ended node writes no more, so what the nodes below it write has to be read from them.
             if self._is_over(part):
                 pending += [] if self._is_complete(part) else children(part, self._parts)
             else:
@@ -265,6 +268,7 @@ class Listener:
                 continue
             of_it = later(parse(node["below"]), age_s) if "below" in node else later(node_state(part, node), age_s)
             gathered = join_states(gathered, of_it)
+            # A node that is read in turns is heard only once in so many polls.
             if age_s >= silent_after_s * self._rounds:
                 gathered = join_states(
                     gathered, Gathered(silent={part: name_of(part, node)}, silent_s=age_s, age_s=age_s)

@@ -89,6 +89,7 @@ class Job:
             self.log.stacks = tuple((stack.name, stack.status) for stack in cluster.verification.stacks)
             self.log.verified = cluster.verification.verified
         self.log.not_emulated = self.account.not_emulated(cluster.verification)
+        # A target that starts instances for each job has no scheduler to ask for its name.
         if cluster.verification is not None and not target_of(self.plan.place.target).per_job:
             self.log.scheduler = self.account.scheduler(str(cluster.name)) or self.log.scheduler
         return cluster
@@ -174,6 +175,7 @@ class Job:
                 record_lost=partial(record_lost, self.folder, submission, self.aws),
                 guard_stop=partial(self._guard_stop, submission),
             )
+            # The display of a waiting job ends also when following fails.
             stack.callback(watch.close)
             disruption = disruption_for(
                 self.plan,
