@@ -167,7 +167,7 @@ class Supervision:
             self._react_to_notice(notice)
         returncode = self._command.returncode or 0
         clean = returncode == 0 and not self._shutdown.is_forced
-        self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.saved(returncode)))
+        self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.has_saved(returncode)))
         last = NONE if self._newest_step is None else self._newest_step
         self._services.peers.publish_state(wrote=watch.wrote, clean=clean, last=last)
         for name, reason in watch.unfinished_reasons().items():

@@ -140,7 +140,7 @@ def with_job(name: str, root: Path, notify: Notify, *, going_on: bool = False) -
     if chosen is None:
         return with_report(name, root)
     if chosen.path != newest.path:
-        if going_on and not _outlasted(newest, chosen.read_json("report.json")):
+        if going_on and not _ended_after(newest, chosen.read_json("report.json")):
             return newest
         if _ended_without_job(newest):
             notify(
@@ -149,7 +149,7 @@ def with_job(name: str, root: Path, notify: Notify, *, going_on: bool = False) -
     return chosen
 
 
-def _outlasted(launch: RunFolder, report: Mapping[str, Any]) -> bool:
+def _ended_after(launch: RunFolder, report: Mapping[str, Any]) -> bool:
     """Whether the job of a report runs, or ended after a launch began."""
     if report.get("status") == "running":
         return True

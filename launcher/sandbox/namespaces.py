@@ -22,7 +22,7 @@ _SCRIPT = (
 _COMMON = "127.0.0.1 localhost\n::1 localhost\n"
 
 
-def allowed() -> bool:
+def can_name_hosts() -> bool:
     """Whether this user may give a process its own host name and hosts file."""
     return os.geteuid() == 0 and _works()
 
@@ -50,7 +50,7 @@ def address(group: str, number: int) -> str:
 
 def node_address(name: str) -> str:
     """The address of a cluster's node by its name; where nodes have no hosts file of their own, this computer's."""
-    return address(name, 1) if allowed() else "127.0.0.1"
+    return address(name, 1) if can_name_hosts() else "127.0.0.1"
 
 
 def with_own_name_only(command: Sequence[str], name: str) -> list[str]:
@@ -71,7 +71,7 @@ def on_node(
         hosts: addresses by host name; a name that is missing does not resolve.
         mounts: files that replace others on this node, by the path of the replaced file.
     """
-    if not allowed():
+    if not can_name_hosts():
         return list(command)
     file = _COMMON + "".join(f"{where} {host}\n" for host, where in hosts.items())
     replaced = [path for pair in mounts.items() for path in pair]

@@ -162,7 +162,7 @@ def start(
     """
     refuse_unless_possible()
     name = selected_in(Path()) if name is None else checked_name(name)
-    with_slurm, path, mark = daemons.chosen(scheduler), folder_of(environment, name), secrets.token_hex(8)
+    with_slurm, path, mark = daemons.uses_private_slurm(scheduler), folder_of(environment, name), secrets.token_hex(8)
     with _alone(path):
         existing = find(environment, name)
         if existing is None:

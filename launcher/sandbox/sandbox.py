@@ -124,7 +124,7 @@ class Sandbox:
         """
         refuse_unless_possible()
         self.region = region
-        self._with_slurm = daemons.chosen(scheduler)
+        self._with_slurm = daemons.uses_private_slurm(scheduler)
         self._port = port
         self._mark = secrets.token_hex(8)
         self._server: EmbeddedServer | None = None

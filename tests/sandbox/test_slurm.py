@@ -172,7 +172,7 @@ class TestJobs:
         assert rest.split() == [rest.split()[0], "hello"]
         assert f"/n/{node}/scratch" in rest
 
-    @pytest.mark.skipif(not namespaces.allowed(), reason="creating namespaces takes root")
+    @pytest.mark.skipif(not namespaces.can_name_hosts(), reason="creating namespaces takes root")
     def test_two_nodes_with_own_names_and_addresses_connect_by_address(self, slurm_jobs, submit_to_slurm, slurm_output):
         """The second node connects to the first at its NodeAddr, and does not resolve its name."""
         meet = """

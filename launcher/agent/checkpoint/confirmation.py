@@ -37,7 +37,7 @@ class Question:
         self._step: int | None = None
         self._asked_at = 0.0
 
-    def answered(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
+    def is_confirmed(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
         """Whether all nodes that sent a part confirm it as unchanged; publish the question if not yet done."""
         if self._step is not None and step < self._step:
             return False  # the requested step is newer, and comes first

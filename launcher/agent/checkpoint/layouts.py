@@ -157,7 +157,7 @@ class Layout:
             return f"{self.unless.format(name=name)} exists"
         if self.companion and (lacking := self._companion_problem(path, name)):
             return lacking
-        if self.tracker and not self._tracked(path, name):
+        if self.tracker and not self._tracker_names(path, name):
             return f"{self.tracker} does not name it"
         return ""
 
@@ -193,7 +193,7 @@ class Layout:
         later = own_step is not None and any(step > own_step for step in steps if step is not None)
         return f"{self.companion} belongs to a later one" if later else ""
 
-    def _tracked(self, path: Path, name: str) -> bool:
+    def _tracker_names(self, path: Path, name: str) -> bool:
         tracker = path.parent / self.tracker
         try:
             text = tracker.read_text(encoding="utf-8")

@@ -61,7 +61,7 @@ class Quorum:
         if never := missing & ended:
             raise ManifestError(f"node {min(never)} ended without uploading its part")
         senders = set(range(1, first.parts)) - empty
-        if missing or not self._question.answered(first.step, senders, gathered):
+        if missing or not self._question.is_confirmed(first.step, senders, gathered):
             return None
         over = no_more and all(gathered.clean >> node & 1 for node in senders)
         try:

@@ -311,11 +311,11 @@ class Tagging(threading.Thread):
                 return  # the committing thread detects the loss and reports it
             except StoreError as error:
                 self._log.append("retention-failed", error=str(error))
-                if not self._paused(permanent=error.permanent):
+                if not self._wait_after_failure(permanent=error.permanent):
                     return
                 self.wake()
 
-    def _paused(self, *, permanent: bool) -> bool:
+    def _wait_after_failure(self, *, permanent: bool) -> bool:
         with self._changed:
             if self._no_more and permanent:
                 return False

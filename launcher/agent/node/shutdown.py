@@ -41,7 +41,7 @@ class Shutdown:
         """Whether the command, or processes that it left behind, received more than the request to save."""
         return self._kill_at is not None
 
-    def saved(self, returncode: int) -> bool:
+    def has_saved(self, returncode: int) -> bool:
         """Whether the command received the request to save and then ended without a crash or kill, with any code."""
         crashed = {-returncode, returncode - 128} & _CRASHES
         return bool(self._sent) and not self._killed and not crashed

@@ -405,7 +405,7 @@ def _addresses(mark: str) -> "Iterator[str]":
     number = 0
     while True:
         number += 1
-        yield namespaces.address(f"{mark}-{number // 250}", number) if namespaces.allowed() else "127.0.0.1"
+        yield namespaces.address(f"{mark}-{number // 250}", number) if namespaces.can_name_hosts() else "127.0.0.1"
 
 
 def _keys_of(request: Mapping[str, Any]) -> set[str]:

@@ -361,7 +361,7 @@ class KubernetesCluster:
             with self._lock:
                 run = self._runs.get(uid)
                 ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-                if run is None and not ended and "deletionTimestamp" not in metadata and self._attached(pod, pods):
+                if run is None and not ended and "deletionTimestamp" not in metadata and self._has_volumes(pod, pods):
                     run = self._runs[uid] = self._pod_run(pod)
                     run.start()
             if "deletionTimestamp" not in metadata:
@@ -371,7 +371,7 @@ class KubernetesCluster:
             elif metadata.get("deletionGracePeriodSeconds"):
                 self._quietly(lambda metadata=metadata: self._let_go(metadata["namespace"], metadata["name"]))
 
-    def _attached(self, pod: Object, pods: list[Object]) -> bool:
+    def _has_volumes(self, pod: Object, pods: list[Object]) -> bool:
         """Whether a pod's volumes are attached to its node; report a reason once while it is the same."""
         if not claims.names_in(pod):
             return True

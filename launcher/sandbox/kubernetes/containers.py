@@ -135,7 +135,7 @@ def _referred_value(source: Mapping[str, Any], pod: Mapping[str, Any], find: Fin
 
 def address_of(pod: Mapping[str, Any]) -> str:
     """The address of a pod on this computer."""
-    return namespaces.address(str(pod["metadata"]["uid"]), 1) if namespaces.allowed() else "127.0.0.1"
+    return namespaces.address(str(pod["metadata"]["uid"]), 1) if namespaces.can_name_hosts() else "127.0.0.1"
 
 
 def _field(path: str, pod: Mapping[str, Any]) -> str:

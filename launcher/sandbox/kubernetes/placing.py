@@ -72,7 +72,7 @@ def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[s
         if taint["effect"] in _FITS and not _tolerates(spec, taint):
             value = f"{taint['key']}: {taint.get('value', '')}".rstrip() if taint.get("value") else f"{taint['key']}: "
             return [f"node(s) had untolerated taint {{{value}}}"]
-    if not _selected(spec, labels):
+    if not _matches_labels(spec, labels):
         return ["node(s) didn't match Pod's node affinity/selector"]
     conditions = node["status"].get("conditions", ())
     if not any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
@@ -101,10 +101,10 @@ def admits(template: Mapping[str, Any], node: Object) -> bool:
     spec = template["spec"]
     taints = [taint for taint in node["spec"].get("taints", ()) if taint["key"] != _UNSCHEDULABLE["key"]]
     tolerated = all(_tolerates(spec, taint) for taint in taints if taint["effect"] in _FITS)
-    return tolerated and _selected(spec, node["metadata"].get("labels", {}))
+    return tolerated and _matches_labels(spec, node["metadata"].get("labels", {}))
 
 
-def _selected(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _matches_labels(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     if any(labels.get(name) != value for name, value in spec.get("nodeSelector", {}).items()):
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})

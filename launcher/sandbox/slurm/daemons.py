@@ -65,7 +65,7 @@ def available() -> bool:
     return not missing()
 
 
-def chosen(scheduler: str) -> bool:
+def uses_private_slurm(scheduler: str) -> bool:
     """Whether clusters get a private Slurm, for a requested scheduler: "slurm", "local", "auto".
 
     Raises:

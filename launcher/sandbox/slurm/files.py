@@ -227,7 +227,7 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
             fields = {
                 "NodeName": name,
                 "NodeHostname": host,
-                "NodeAddr": namespaces.node_address(name) if namespaces.allowed() else address,
+                "NodeAddr": namespaces.node_address(name) if namespaces.can_name_hosts() else address,
                 "Port": str(next(remaining)),
                 **settings,
                 "Feature": ",".join(features),

@@ -339,7 +339,7 @@ class TrainingJob(threading.Thread):
             NODE: self._folder_mark(folder),
         }
         hosts = {host: namespaces.address(self.arn, index) for index, host in enumerate(self._hosts, start=1)}
-        if not namespaces.allowed():
+        if not namespaces.can_name_hosts():
             environment["SLIPWAY_MEETING"] = "127.0.0.1"
         placed = namespaces.on_node(placed, name=HOST_NAME, hosts=hosts)
         try:

@@ -120,7 +120,7 @@ class InstanceJobs:
         restarts = 0 if life is None else life.number - 1
         nodes = self._by_rank(own) if own is not None else ()
         if own is not None and (active or own.states) and not (life is not None and life.completed and not active):
-            ended = self._ended(own.desired) if life is not None and life.completed else False
+            ended = self._have_ended(own.desired) if life is not None and life.completed else False
             if not ended:
                 state, word, reason = self._running(own, active=active)
                 return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=nodes, attempt=None)
@@ -156,7 +156,7 @@ class InstanceJobs:
             return None, datetime.now(UTC)
         return parse_attempt_state(self.job_files.read(STATE_FILE).decode(errors="replace")), found.modified
 
-    def _ended(self, nodes: int) -> bool:
+    def _have_ended(self, nodes: int) -> bool:
         """Whether all instances have stored their last files."""
         return len(self.channel.list_objects(below=f"{ENDED}/")) >= nodes
 

@@ -31,7 +31,7 @@ from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.submission_watch import NoCapacityError
 
 
-def covered(place: Place, tried: Place) -> bool:
+def is_hopeless(place: Place, tried: Place) -> bool:
     """Whether a place cannot have instances because `tried` had none.
 
     The same type and purchase option in the same zone (or in a region that was tried as a whole) has no instances
@@ -50,7 +50,7 @@ def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = 
     """The rank of the best candidate that the gate allows and that no tried place covers; None without any."""
     for rank, candidate in enumerate(priced.candidates, start=1):
         place = candidate.place
-        if candidate.refusals or candidate.usd is None or any(covered(place, known_place) for known_place in tried):
+        if candidate.refusals or candidate.usd is None or any(is_hopeless(place, known_place) for known_place in tried):
             continue
         if place not in unfit and priced.quote(rank).gate.allows_launch:
             return rank

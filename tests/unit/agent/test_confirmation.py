@@ -27,7 +27,7 @@ def question_of_first(node_peers):
     """A question of the first node of two; it is asked until something comes of it."""
     first, second = node_peers(0), node_peers(1)
     question = Question(first)
-    return second, lambda step: question.answered(step, {1}, first.gather())
+    return second, lambda step: question.is_confirmed(step, {1}, first.gather())
 
 
 def test_unchanged_part_is_confirmed(question_of_first, send):

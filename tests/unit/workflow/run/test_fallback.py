@@ -13,7 +13,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.job import waits_s
 from launcher.workflow.run.launch_options import LaunchOptions
-from launcher.workflow.run.plan_launch import Fallback, covered, next_rank
+from launcher.workflow.run.plan_launch import Fallback, is_hopeless, next_rank
 from tests.checks import some
 from tests.plans import NOW
 
@@ -66,25 +66,25 @@ def test_fallback_skips_candidates_refused_by_gate(priced_once):
 
 class TestCovered:
     def test_place_covers_equal_place(self, places):
-        assert all(covered(place, place) for place in some(places))
+        assert all(is_hopeless(place, place) for place in some(places))
 
     def test_place_does_not_cover_other_type_zone_or_option(self, places):
         spot = next(place for place in places if place.option is PurchaseOption.SPOT and place.az_id)
-        assert not covered(replace(spot, instance_type="p5.48xlarge"), spot)
-        assert not covered(replace(spot, option=PurchaseOption.ON_DEMAND), spot)
-        assert not covered(replace(spot, az_id="use2-az9"), spot)
-        assert not covered(replace(spot, az_id=None), spot)
-        assert not covered(replace(spot, region="us-west-2"), spot)
+        assert not is_hopeless(replace(spot, instance_type="p5.48xlarge"), spot)
+        assert not is_hopeless(replace(spot, option=PurchaseOption.ON_DEMAND), spot)
+        assert not is_hopeless(replace(spot, az_id="use2-az9"), spot)
+        assert not is_hopeless(replace(spot, az_id=None), spot)
+        assert not is_hopeless(replace(spot, region="us-west-2"), spot)
 
     def test_tried_region_covers_zones_of_region(self, places):
         tried = replace(places[0], az_id=None)
-        assert covered(replace(tried, az_id="use2-az1"), tried)
+        assert is_hopeless(replace(tried, az_id="use2-az1"), tried)
 
     def test_tried_place_does_not_cover_fewer_nodes(self, places):
         tried = replace(places[0], nodes=4)
-        assert covered(replace(tried, nodes=4), tried)
-        assert covered(replace(tried, nodes=8), tried)
-        assert not covered(replace(tried, nodes=2), tried)
+        assert is_hopeless(replace(tried, nodes=4), tried)
+        assert is_hopeless(replace(tried, nodes=8), tried)
+        assert not is_hopeless(replace(tried, nodes=2), tried)
 
 
 class TestObstacles:
