@@ -23,7 +23,7 @@ WORK, CHIPS = "work", "chips"
 LIMITS = {"budget_usd": "budget.max_usd", "launch_usd": "--max-usd"}
 """The spending limits of a quote, each with its setting; a quote has the lower one."""
 RATE = "usd_per_hour"
-QUOTED = (RATE, "usd_beside", "usd_low", "usd_high", *LIMITS)
+QUOTED = (RATE, "other_usd", "usd_low", "usd_high", *LIMITS)
 """The known values of a job's quote: cost per hour, other costs (a prepaid fee too), range, spending limit."""
 OF_TYPE = f"{RATE}."
 """Before an instance type, the name of the cost per hour of all nodes on it, where EC2 chooses among several types."""

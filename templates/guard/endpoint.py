@@ -15,7 +15,7 @@ from announced import event_text
 from boots import CHARACTERS, LINES
 from guard import Guard, Node, Settings, aws, its, respond
 from job_messages import Folder, plain
-from state import State, mark_beside_checks
+from state import State, mark_between_checks
 
 MISSING = "ValidationException"
 """SageMaker's error code for the name of an endpoint that does not exist."""
@@ -90,7 +90,7 @@ class EndpointGuard(Guard):
         if not sent:
             self.notify(subject, self.with_lines(f"{text}: {plain(reason)}" if reason else text))
         if reason and not sent:
-            self.attempt("store its state", lambda: mark_beside_checks(self.ssm, parameter, name, self.now))
+            self.attempt("store its state", lambda: mark_between_checks(self.ssm, parameter, name, self.now))
         self.raise_failures()
 
     def watch_idle(self, _nodes: list[Node], _began: datetime | None, _folder: Folder | None) -> None:

@@ -187,7 +187,7 @@ class State:
         self.sent = dict(sorted(marks.items(), key=lambda mark: mark[1])[-MOST_SENT:])
 
 
-def mark_beside_checks(ssm: Any, parameter: str, name: str, now: datetime) -> None:
+def mark_between_checks(ssm: Any, parameter: str, name: str, now: datetime) -> None:
     """Mark a notification as sent, outside of scheduled checks; what a check writes meanwhile is kept.
 
     Raises:

@@ -169,7 +169,7 @@ def test_each_report_kind_has_separate_message(aws, words_store, guard_look):
 
 def test_forecast_from_trainer_log_notified_once_per_job(aws, words_store, guard_look, tmp_path):
     """The agent's own code up to the store, the guard's from there: what either writes, the other reads."""
-    place, quoted = tmp_path / "events.jsonl", {"usd_per_hour": 100.0, "usd_beside": 2.0, "budget_usd": 250.0}
+    place, quoted = tmp_path / "events.jsonl", {"usd_per_hour": 100.0, "other_usd": 2.0, "budget_usd": 250.0}
 
     def attempt(number):
         log = EventLog(place, run="run", attempt=number, node="n")

@@ -85,7 +85,7 @@ class ForecastWatch:
         if remaining_h is None or rate is None:
             return None
         hours = (now - self._begun) / HOUR_S + remaining_h.mid
-        return rate * hours + self._earlier_usd + self._quoted.get("usd_beside", 0.0)
+        return rate * hours + self._earlier_usd + self._quoted.get("other_usd", 0.0)
 
 
 def watch(

@@ -171,7 +171,7 @@ def quoted_figures(folder: RunFolder) -> dict[str, float]:
     cost = quoted.cost
     figures = {
         "usd_per_hour": None if cost is None else cost.an_hour_more,
-        "usd_beside": None if cost is None else max(Decimal(0), cost.paid_usd(0.0)),
+        "other_usd": None if cost is None else max(Decimal(0), cost.paid_usd(0.0)),
         "usd_low": quoted.usd.low if quoted.usd is not None else None,
         "usd_high": quoted.usd.high if quoted.usd is not None else None,
         **{key: quoted.budget_usd for key, name in LIMITS.items() if name == quoted.budget_name},

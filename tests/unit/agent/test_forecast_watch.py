@@ -8,7 +8,7 @@ from launcher.agent.events import EventLog
 from launcher.agent.forecast import at_types
 from launcher.agent.node.forecast_watch import HOLDS_S, watch
 
-QUOTED = {"usd_per_hour": 36.0, "usd_beside": 10.0, "usd_low": 60.0, "usd_high": 100.0, "budget_usd": 90.0}
+QUOTED = {"usd_per_hour": 36.0, "other_usd": 10.0, "usd_low": 60.0, "usd_high": 100.0, "budget_usd": 90.0}
 
 
 @pytest.fixture

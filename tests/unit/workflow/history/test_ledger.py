@@ -286,7 +286,7 @@ class TestUsed:
         (of_run,), _ = run_accuracies(tmp_path)
         assert (of_run.usd_ratio, of_run.hours_ratio) == pytest.approx((1, 1))
         agent = quoted_figures(folder)
-        forecast = agent["usd_per_hour"] * quoted.hours.mid + agent["usd_beside"]
+        forecast = agent["usd_per_hour"] * quoted.hours.mid + agent["other_usd"]
         assert forecast == pytest.approx(float(quoted.usd.mid), abs=0.01)
 
     def test_two_runs_in_capacity_block_pay_fee_once(self, bought, tmp_path, ledger_command):
