@@ -4,14 +4,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from launcher.model.money import Range, UsdRange
+from launcher.model.enums import Basis
+from launcher.model.money import Price, Range, UsdRange, cents
 from launcher.model.range_causes import Narrowing, RangeCauses, Stress
 from launcher.planning.questions import measured_width, open_answers
 from launcher.planning.work import Estimator
 from launcher.pricing.hazard import WORST_PER_NODE_HOUR, worst
 from launcher.pricing.totals import range_shares, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+from launcher.targets.registry import target_of
 
+RATES = "purchase.price_overrides"
 NARROWS = 0.8
 """Slipway names an answer or action that leaves at most this share of high over low: that narrows it by a fifth."""
 
@@ -41,10 +44,10 @@ def narrowing(candidate: TrainingCandidate, estimator: Estimator, usd: UsdRange)
     """What narrows the dollars most; None if nothing narrows them by a fifth.
 
     Answers and current prices cost nothing. A measurement costs a node for minutes, so it is named only where they do
-    not help.
+    not help; a rate of one's own needs a finished job, and comes last.
     """
     free = [*_current_prices(candidate), *_answers(candidate, estimator)]
-    for found in (free, _measurement(candidate, estimator)):
+    for found in (free, _measurement(candidate, estimator), _own_rate(candidate)):
         best = min(found, key=lambda each: _width(each.usd), default=None)
         if best is not None and _width(best.usd) <= NARROWS * _width(usd):
             return best
@@ -94,6 +97,17 @@ def _measurement(candidate: TrainingCandidate, estimator: Estimator) -> Iterator
     usd = total_usd(training_candidate(candidate.place, replace(work, hours=known), candidate.context))
     if usd is not None:
         yield Narrowing(path="", action="slipway spike FILE", usd=usd)
+
+
+def _own_rate(candidate: TrainingCandidate) -> Iterator[Narrowing]:
+    """The job on managed spot at a rate of a finished job, if the middle holds: AWS publishes none."""
+    price, place = candidate.offer.price, candidate.place
+    if candidate.hazard is None or not target_of(place.target).managed_spot or not isinstance(price, Price):
+        return
+    own = candidate.offer._replace(price=replace(price, basis=Basis.USER))
+    usd = total_usd(replace(candidate, offer=own).under(candidate.hazard))
+    if usd is not None and price.basis is not Basis.USER:
+        yield Narrowing(path=RATES, action=f"{RATES}, if a finished job paid ${cents(price.usd)}", usd=usd)
 
 
 def _width(usd: UsdRange) -> float:

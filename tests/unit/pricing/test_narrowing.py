@@ -94,3 +94,19 @@ def test_stress_case_is_the_worst_trace(priced):
     assert quoted.range_causes.stress.per_node_hour == 0.74
     assert priced({"workload": {"train": TOKENS}}).quote(1).range_causes.stress is None
     assert quoted.spot.interruptions_per_hour < 0.01
+
+
+def test_own_rate_of_managed_spot_is_named_with_the_range_that_it_leads_to(priced):
+    """No refresh reads a rate of managed spot, and a measured job has no other cause of its range."""
+    plan = {
+        "workload": {"train": {**TOKENS, "throughput_tokens_per_s": 80_000}},
+        "target": {"kind": "sagemaker-training", "region": "us-east-1", "instance_type": "p5.48xlarge"},
+        "purchase": {"option": "spot"},
+    }
+    quoted = priced(plan).quote(1)
+    narrows = quoted.range_causes.narrows
+    assert narrows.path == "purchase.price_overrides"
+    assert f"if a finished job paid ${quoted.price.usd:.2f}" in narrows.action
+    own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": str(quoted.price.usd)}}
+    answered = priced({**plan, "purchase": own}).quote(1)
+    assert (answered.usd.low, answered.usd.high) == (narrows.usd.low, narrows.usd.high)
