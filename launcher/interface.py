@@ -219,7 +219,7 @@ def launch(
     how = LaunchOptions(root=Path.cwd(), sandbox=sandbox, notify=notify, progress=lambda _: None)
     caller = _Caller(notify=notify)
     selection = None if choice is None else str(choice)
-    done = launch_plan(Path(file), options.moment, price_options, selection=selection, options=how, person=caller)
+    done = launch_plan(Path(file), options.moment, price_options, selection=selection, options=how, console=caller)
     if done is None:
         raise UnreadableInputError(f"{file} launches nothing")
     return report_document(done[1])

@@ -59,7 +59,7 @@ class Answers(NamedTuple):
     the place of one that gets no instances.
     """
 
-    person: Console
+    console: Console
     second: Callable[[str], None]
     price_options: "PriceOptions"
     selection: str | None
@@ -82,8 +82,8 @@ def answers(
         SlipwayError: the approval cannot be used for this.
     """
     if given is None:
-        person = Console(yes=yes)
-        return Answers(person=person, second=person.approve, price_options=asked, selection=selection)
+        console = Console(yes=yes)
+        return Answers(console=console, second=console.approve, price_options=asked, selection=selection)
     approval = usable(given, action, file=str(file), sandbox=sandbox, environment=os.environ, now=options.now())
     if asked.settings not in ((), approval.settings):
         raise ImpossibleError(f"approval {given} is for other settings", hint=AGAIN)
@@ -95,7 +95,7 @@ def answers(
         raise ImpossibleError(message, hint="leave out --pick")
     approved = ApprovedConsole(approval)
     return Answers(
-        person=approved,
+        console=approved,
         second=approved.approve_second,
         price_options=limit_options(asked, approval),
         selection=approval.digest,

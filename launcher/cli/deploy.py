@@ -54,9 +54,9 @@ def deploy(
     from launcher.workflow.deploy.steps import DeployOptions
 
     given = answers(approval, Action.DEPLOY, file, price_options, selection, yes=yes, sandbox=sandbox)
-    person, priced, chosen = given.person, given.price_options, given.selection
-    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=person.notify)
-    quoted, done = deploy_plan(file, options.now(), priced, selection=chosen, options=how, person=person)
+    console, priced, chosen = given.console, given.price_options, given.selection
+    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=console.notify)
+    quoted, done = deploy_plan(file, options.now(), priced, selection=chosen, options=how, console=console)
     if json:
         from launcher.answers.deploy import document
 

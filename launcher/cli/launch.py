@@ -94,9 +94,9 @@ def launch(
     how = _launch_options(
         given, sandbox=sandbox, dry_run=dry_run, interrupt_after_s=interrupt_after, fresh=fresh, from_step=from_step
     )
-    person, price_options, selection = given.person, given.price_options, given.selection
-    with person:
-        done = launch_plan(file, options.now, price_options, selection=selection, options=how, person=person)
+    console, price_options, selection = given.console, given.price_options, given.selection
+    with console:
+        done = launch_plan(file, options.now, price_options, selection=selection, options=how, console=console)
     if done is not None:
         _print_report(*done, json=json, rehearsed=file if sandbox else None)
 
@@ -105,12 +105,12 @@ def _launch_options(given: "Answers", **chosen: Any) -> "LaunchOptions":
     """Where and how to launch, with progress in the terminal; `chosen` are fields of LaunchOptions."""
     from launcher.workflow.run.launch_options import LaunchOptions
 
-    person = given.person
+    console = given.console
     return LaunchOptions(
         root=Path.cwd(),
-        notify=person.notify,
-        progress=person.progress,
-        meter=person.meter,
+        notify=console.notify,
+        progress=console.progress,
+        meter=console.meter,
         second=given.second,
         exact=given.exact,
         **chosen,

@@ -51,18 +51,18 @@ def spike(
     price_options = options.price_options(region=region, max_price_age=max_price_age, max_usd=max_usd, any_age=sandbox)
     if not sandbox and not dry_run:
         refuse_without_terminal("spike", yes=yes)
-    person = Console(yes=yes)
+    console = Console(yes=yes)
     how = LaunchOptions(
         root=Path.cwd(),
         sandbox=sandbox,
         dry_run=dry_run,
-        notify=person.notify,
-        progress=person.progress,
-        meter=person.meter,
+        notify=console.notify,
+        progress=console.progress,
+        meter=console.meter,
     )
     measure = functools.partial(story.spike, steps=steps, minutes=minutes, types=types or ())
-    with person:
-        result = measure(file, options.now, price_options, options=how, person=person)
+    with console:
+        result = measure(file, options.now, price_options, options=how, console=console)
     output.answer(answer, result, json=json)
     for line in result.left:
         output.say(f"  {line}")

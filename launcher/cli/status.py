@@ -52,10 +52,10 @@ def _watch_job(name: str, state: "RunState") -> "RunState":
     from launcher.cli.console import StepPrinter
     from launcher.workflow.run.status import GOING_ON, run_state, with_running_job
 
-    person, shown = StepPrinter(), ""
+    console, shown = StepPrinter(), ""
     while state.status in GOING_ON:
         if state.meter is not None:
-            person.meter(state.meter)
+            console.meter(state.meter)
         elif state.status != shown:
             shown = state.status
             output.say(f"  {state.name}: {shown}; its job has not started")

@@ -49,7 +49,7 @@ class SsmShell:
     commands: Commands
     user: str
     stage: Callable[[Path], str]
-    person: Sessions
+    sessions: Sessions
     # That of the AWS CLI.
     environment: Mapping[str, str]
     sleep: Callable[[float], None] = time.sleep
@@ -90,7 +90,7 @@ class SsmShell:
     def terminal(self, script: str) -> list[str]:
         """A session on this terminal, which changes from root to the user who owns the jobs."""
         inner = f"exec bash -l -c {shlex.quote(script)}"
-        return self.person.terminal(f"sudo runuser -l {self.user} -c {shlex.quote(inner)}")
+        return self.sessions.terminal(f"sudo runuser -l {self.user} -c {shlex.quote(inner)}")
 
     def direct(self, script: str) -> list[str] | None:
         """None: a session does not return the exit code."""
@@ -99,7 +99,7 @@ class SsmShell:
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """A session that forwards a local port through the head node."""
-        return self.person.forwarding(node, port, local_port)
+        return self.sessions.forwarding(node, port, local_port)
 
     def close(self) -> None:
         """Do nothing: the shell keeps no connection."""

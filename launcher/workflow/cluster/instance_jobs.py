@@ -273,7 +273,7 @@ class InstanceNodes:
             commands=InstanceCommands(session=self.session, instance=node),
             user=USER,
             stage=_no_files,
-            person=self.sessions(node),
+            sessions=self.sessions(node),
             environment=self.environment,
         )
 

@@ -267,7 +267,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
         commands=InstanceCommands(session=session, instance=str(head_node.instance)),
         user=str(head_node.user),
         stage=stage,
-        person=UserSession(target=str(head_node.instance), region=session.region, environment=environment),
+        sessions=UserSession(target=str(head_node.instance), region=session.region, environment=environment),
         environment=environment,
     )
 

@@ -11,7 +11,7 @@ from launcher.workflow.deploy.deployment import deploy_quote, deployed_parts
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.deploy.steps import DeployOptions
-from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote, nothing_deployed
+from launcher.workflow.quote.fresh import LaunchConsole, Picked, fresh_quote, gated_quote, nothing_deployed
 from launcher.workflow.quote.options import PriceOptions
 
 
@@ -22,7 +22,7 @@ def deploy_plan(
     *,
     selection: str | None,
     options: DeployOptions,
-    person: Person,
+    console: LaunchConsole,
 ) -> tuple[Quote, Mapping[str, Mapping[str, str]]]:
     """Deploy a plan's cluster without a job, or its endpoint; return the quote and the outputs of the stacks.
 
@@ -35,9 +35,9 @@ def deploy_plan(
 
     def quote(how: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
-            return gated_quote(path, now, how, selection=pick, notify=person.say, deployed=deployed)
+            return gated_quote(path, now, how, selection=pick, notify=console.say, deployed=deployed)
         return fresh_quote(
-            path, now, how, selection=pick, environment=options.environment, notify=person.say, deployed=deployed
+            path, now, how, selection=pick, environment=options.environment, notify=console.say, deployed=deployed
         )
 
     saved = saved_plan_of(path, price_options, selection)
@@ -51,10 +51,10 @@ def deploy_plan(
     plan = picked.quoted.plan
     where = "the sandbox" if options.sandbox else f"AWS, {plan.place.region}"
     question = f"deploy {plan.cluster_name} to {where}"
-    person.quote(picked)
+    console.quote(picked)
     if not options.dry_run:
-        person.refuse_unless_answerable(question)
-    return picked.quoted, _deploy_picked(picked, replace(options, approve=lambda: person.approve(question)))
+        console.refuse_unless_answerable(question)
+    return picked.quoted, _deploy_picked(picked, replace(options, approve=lambda: console.approve(question)))
 
 
 def _deploy_picked(picked: Picked, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:

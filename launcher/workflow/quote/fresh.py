@@ -157,7 +157,7 @@ class Picked(NamedTuple):
     quoted: Quote
 
 
-class Person(Protocol):
+class LaunchConsole(Protocol):
     """The user, who sees what would be done and confirms it."""
 
     def say(self, text: str) -> None:

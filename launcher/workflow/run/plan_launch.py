@@ -21,7 +21,7 @@ from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.doctor.left_running import report_earlier_runs
 from launcher.workflow.quote.data_prefixes import refuse_empty_data
-from launcher.workflow.quote.fresh import Deployed, Person, Picked, fresh_quote, gated_quote, nothing_deployed
+from launcher.workflow.quote.fresh import Deployed, LaunchConsole, Picked, fresh_quote, gated_quote, nothing_deployed
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.quote.trainer import refuse_missing_trainer
@@ -179,7 +179,7 @@ def launch_plan(
     *,
     selection: str | None,
     options: LaunchOptions,
-    person: Person,
+    console: LaunchConsole,
 ) -> tuple[RunFolder, Report] | None:
     """Launch a plan: in the sandbox at the known prices, on AWS at current prices.
 
@@ -197,7 +197,7 @@ def launch_plan(
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
     deployed = partial(deployed_parts, options) if saved is None else nothing_deployed
-    log = _LaunchSequence(path=path, clock=clock, options=options, person=person, deployed=deployed)
+    log = _LaunchSequence(path=path, clock=clock, options=options, console=console, deployed=deployed)
     every_zone = replace(price_options, everything=True)
     if saved is None:
         first = log.quote(price_options, selection)
@@ -210,7 +210,7 @@ def launch_plan(
     if serves and (restart := "--fresh" if options.fresh else "--from-step" if options.from_step is not None else ""):
         raise UnreadableInputError(f"{restart} restarts a job, and a serving plan has none", hint=f"drop {restart}")
     if saved is None:
-        person.show(first.priced, called=not options.sandbox)
+        console.show(first.priced, called=not options.sandbox)
     how = log.options_for(first)
     if serves:
         # The endpoint of a serving plan, deployed and tested; None if it was only shown
@@ -240,11 +240,11 @@ class _LaunchSequence:
     path: Path
     clock: Callable[[], datetime]
     options: LaunchOptions
-    person: Person
+    console: LaunchConsole
     deployed: Deployed
 
     def quote(self, how: PriceOptions, pick: str | None) -> Picked:
-        notify, environment = self.person.say, self.options.environment
+        notify, environment = self.console.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
             return gated_quote(self.path, self.clock(), how, selection=pick, notify=notify, deployed=self.deployed)
         picked = fresh_quote(
@@ -257,7 +257,7 @@ class _LaunchSequence:
     def options_for(self, picked: Picked) -> LaunchOptions:
         where = "in the sandbox" if self.options.sandbox else f"on {place_text(picked.quoted.plan.place)}"
         question = f"launch {picked.quoted.plan.name} {where}"
-        self.person.quote(picked)
+        self.console.quote(picked)
         if not self.options.dry_run:
-            self.person.refuse_unless_answerable(question)
-        return replace(self.options, approve=lambda: self.person.approve(question))
+            self.console.refuse_unless_answerable(question)
+        return replace(self.options, approve=lambda: self.console.approve(question))

@@ -42,7 +42,7 @@ from launcher.workflow.deploy.down import Subject, survey, take_down
 from launcher.workflow.doctor.left_running import left_running
 from launcher.workflow.history.attempts import read_events
 from launcher.workflow.history.measurement import IN_RUN, points
-from launcher.workflow.quote.fresh import Person
+from launcher.workflow.quote.fresh import LaunchConsole
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_job
 from launcher.workflow.run.launch_options import LaunchOptions
@@ -182,7 +182,7 @@ def spike(
     minutes: float,
     types: Sequence[str],
     options: LaunchOptions,
-    person: Person,
+    console: LaunchConsole,
 ) -> SpikeResult:
     """Measure a plan's job on each of its instance types, one after the other.
 
@@ -208,12 +208,12 @@ def spike(
     for name in types or plans.types(clock(), price):
         plan = plans.plan(name, minutes)
         if options.dry_run:
-            launch_plan(_write_plan(plan, options.root), clock, price, selection=None, options=options, person=person)
+            launch_plan(_write_plan(plan, options.root), clock, price, selection=None, options=options, console=console)
             unmeasured.append((name, "dry run: not launched"))
             continue
         try:
             with _removed_after(plan, clock(), catalog, options, remaining):
-                measurement = _measure(plan, clock, price, steps=steps, options=options, person=person)
+                measurement = _measure(plan, clock, price, steps=steps, options=options, console=console)
             if isinstance(measurement, Measurement):
                 measured.append(plans.with_estimate(measurement))
             else:
@@ -261,7 +261,7 @@ def _measure(
     *,
     steps: int,
     options: LaunchOptions,
-    person: Person,
+    console: LaunchConsole,
 ) -> Measurement | str:
     """The measurement of a plan's job, or why it has none."""
     begun = clock()
@@ -273,7 +273,7 @@ def _measure(
             price,
             selection=None,
             options=replace(options, stop_when=stop_after(steps, plan.checkpoint.mode, clock)),
-            person=person,
+            console=console,
         )
     except SlipwayError as problem:
         # A job that is cancelled because enough was measured ends here as well.

@@ -53,7 +53,7 @@ def ssm_shell(machine_session, head):
         commands=InstanceCommands(session=machine_session, instance=HEAD_NODE),
         user="ubuntu",
         stage=stage,
-        person=UserSession(target=HEAD_NODE, region="us-east-2", environment={}),
+        sessions=UserSession(target=HEAD_NODE, region="us-east-2", environment={}),
         environment={},
         sleep=lambda seconds: time.sleep(seconds / 8),
     )
@@ -122,4 +122,4 @@ def test_unknown_instance_refused(machine_session, ssm_shell):
 @pytest.mark.parametrize("user", ["root;id", "-l", ""])
 def test_invalid_linux_user_refused(user):
     with pytest.raises(SchedulerError, match="not a valid Linux user name"):
-        SsmShell(name="x", commands=None, user=user, stage=str, person=None, environment={})
+        SsmShell(name="x", commands=None, user=user, stage=str, sessions=None, environment={})

@@ -269,7 +269,7 @@ def test_approval_refuses_second_job_and_stays_single_use(tmp_path, state):
     assert given.selection == approval.digest
     with pytest.raises(ImpossibleError, match="a job of small runs already"):
         given.second("launch a second job")
-    given.person.approve("launch small")
+    given.console.approve("launch small")
     assert open_approvals(state, NOW) == []
 
 
@@ -306,7 +306,7 @@ def test_approval_expiring_before_action_stays_unused(tmp_path, state, monkeypat
     given = answers(approval.id, Action.LAUNCH, path, LIMIT, None, yes=False, sandbox=False)
     monkeypatch.setattr(options, "now", lambda: NOW + timedelta(hours=3))
     with pytest.raises(ImpossibleError, match="expired at"):
-        given.person.approve("launch small")
+        given.console.approve("launch small")
 
 
 def test_approval_of_endpoint_on_aws_requires_stop_at_usd(tmp_path, state):
