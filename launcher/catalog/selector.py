@@ -82,9 +82,11 @@ class RowSelector:
 
     def row(self, key: Key) -> Row | None:
         """The row that prices a key; None if no row may."""
-        if key not in self._chosen:
-            self._chosen[key] = newest(self.rows(key), usd_of, self.until)
-        return self._chosen[key]
+        try:
+            return self._chosen[key]
+        except KeyError:
+            row = self._chosen[key] = newest(self.rows(key), usd_of, self.until)
+            return row
 
     def rows(self, key: Key) -> Sequence[Row]:
         """Every row that applies to a key, of any date and basis: first those read for it, then those derived for it.

@@ -117,8 +117,7 @@ def read(table: Table) -> list[list[str]]:
 
 def read_lines(table: Table) -> list[str]:
     """The lines of one file of the shipped snapshot, one for each row; empty if the file is missing."""
-    path = SNAPSHOT / table.path
-    return path.read_text(encoding="utf-8").split("\n")[1:-1] if path.is_file() else []
+    return _lines(table.path)[1:] if (SNAPSHOT / table.path).is_file() else []
 
 
 def cells_of(line: str) -> list[str]:
@@ -128,16 +127,22 @@ def cells_of(line: str) -> list[str]:
 
 def read_cells(path: str) -> list[dict[str, str]]:
     """The rows of one file of the shipped snapshot, each by its column names."""
-    with (SNAPSHOT / path).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    columns, *rows = _all_rows(path)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def read_rows(path: str) -> list[list[str]]:
     """The raw rows of one file of the shipped snapshot, without its header: for files with thousands of rows."""
-    with (SNAPSHOT / path).open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        next(rows)
-        return list(rows)
+    return _all_rows(path)[1:]
+
+
+def _all_rows(path: str) -> list[list[str]]:
+    """The rows of one file of the shipped snapshot with its header; each row is one line."""
+    return list(map(cells_of, _lines(path)))
+
+
+def _lines(path: str) -> list[str]:
+    return (SNAPSHOT / path).read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def priced_columns(table: Table) -> tuple[str, ...]:

@@ -145,17 +145,21 @@ def _fitting(
 
     Counts on which it runs only with a leaner recipe than planned stay where no other count of the group is left.
     """
+    known: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
     for group in groups:
-        good: list[int] = []
-        tight: list[int] = []
-        for nodes in group.node_counts:
-            work = estimator.work(group.instance_type, nodes)
-            if work.misfit is not None:
-                misfits[group.instance_type] = work.misfit
-            else:
-                (good if work.tight is None else tight).append(nodes)
-        if good or tight:
-            yield group._replace(node_counts=tuple(good or tight))
+        counts = (group.instance_type, group.node_counts)
+        if counts not in known:
+            good: list[int] = []
+            tight: list[int] = []
+            for nodes in group.node_counts:
+                work = estimator.work(group.instance_type, nodes)
+                if work.misfit is not None:
+                    misfits[group.instance_type] = work.misfit
+                else:
+                    (good if work.tight is None else tight).append(nodes)
+            known[counts] = tuple(good or tight)
+        if known[counts]:
+            yield group._replace(node_counts=known[counts])
 
 
 def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterator[InstanceType]:

@@ -21,6 +21,7 @@ from launcher.pricing.gate import GateRules
 from launcher.pricing.joint import RandomPrice
 from launcher.pricing.offers import is_requested_spot, override_names, price_key
 from launcher.pricing.spot_prices import SpotForecast, ec2_key, random_price, spot_forecast
+from launcher.targets.registry import target_of
 
 
 class RateBook:
@@ -37,13 +38,16 @@ class RateBook:
 
     def offers(self, group: CandidateGroup) -> dict[tuple[int, bool], list[tuple[float, int]]]:
         """The rates of a group with their locations, the lowest first, by term and by whether they are too old."""
-        place, keys = group.place(0, group.node_counts[0], 0), self._keys(group)
-        # The rates that EC2 bills are the same on every target.
-        own = group.target if self._overrides or is_derived(place) else rests_on(place)
-        known = (own, group.instance_type, group.option, keys, group.locations)
+        target = target_of(group.target)
+        # Targets that are billed alike have the same rates, unless the plan sets some.
+        spot = group.option is PurchaseOption.SPOT
+        component = target.sagemaker if spot or group.option is PurchaseOption.ON_DEMAND else target.is_managed
+        derived = (target.spot_like_ec2, target.managed_spot) if spot else None
+        billed = (component, derived, group.target if self._overrides else None)
+        known = (billed, group.instance_type, group.option, group.locations, group.terms)
         if known not in self._offers:
             offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
-            for location, term, rate, old in self._rates(group, place, keys):
+            for location, term, rate, old in self.rates(group):
                 offers.setdefault((term, old), []).append((rate, location))
             names = [(region, zone or "") for region, zone in group.locations]
             for rates in offers.values():
@@ -53,11 +57,7 @@ class RateBook:
 
     def rates(self, group: CandidateGroup) -> Iterator[tuple[int, int, float, bool]]:
         """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
-        return self._rates(group, group.place(0, group.node_counts[0], 0), self._keys(group))
-
-    def _rates(
-        self, group: CandidateGroup, place: Place, keys: tuple[Key | Unpriced, ...]
-    ) -> Iterator[tuple[int, int, float, bool]]:
+        place, keys = group.place(0, group.node_counts[0], 0), self._keys(group)
         rests, derived = rests_on(place), is_derived(place)
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):

@@ -262,10 +262,14 @@ def _by_optimizer(
     """
     planned: list[CandidateGroup] = []
     leaner: list[CandidateGroup] = []
+    known: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
     for group in resolution.groups:
-        works = {nodes: resolution.estimator.work(group.instance_type, nodes) for nodes in group.node_counts}
-        counts = tuple(nodes for nodes, work in works.items() if work.leaner_optimizer is None)
-        (planned if counts else leaner).append(group._replace(node_counts=counts or group.node_counts))
+        sizes = (group.instance_type, group.node_counts)
+        if sizes not in known:
+            works = {nodes: resolution.estimator.work(group.instance_type, nodes) for nodes in group.node_counts}
+            known[sizes] = tuple(nodes for nodes, work in works.items() if work.leaner_optimizer is None)
+        counts = known[sizes]
+        (planned if counts else leaner).append(group._replace(node_counts=counts) if counts else group)
     if not leaner:
         return tuple(_candidates(resolution, context, everything=everything)), ()
     found = tuple(_candidates(replace(resolution, groups=tuple(planned)), context, everything=everything))
