@@ -31,7 +31,7 @@ def account_quotas(sessions: Sessions, places: Iterable[tuple[str, str]], notify
         except CredentialsError:
             raise
         except AwsError as problem:
-            notify(f"? quotas of {service} in {region}: {problem.message}")
+            notify(f"? {problem.message}")
             continue
         known |= {(region, service, quota.name.casefold()): (quota.value, quota.code) for quota in listed}
     return known

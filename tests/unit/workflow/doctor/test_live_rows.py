@@ -165,7 +165,7 @@ def test_quota_that_is_not_listed_or_not_read_stays_unknown(with_live_rows, offe
     offering.canned["service-quotas.ListServiceQuotas"] = DENIED
     _, after, messages = with_live_rows(LONG_JOB)
     assert after.standing(1) is Standing.STOPPED
-    assert any(line.startswith("? quotas of sagemaker in us-east-2: ") for line in messages)
+    assert any(line.startswith("? list the quotas of sagemaker in us-east-2: ") for line in messages)
 
 
 def test_ec2_quota_refuses_a_row_of_a_cluster(with_live_rows, offering):
