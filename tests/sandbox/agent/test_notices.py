@@ -28,8 +28,15 @@ def saved_at(node):
     return int(line.split()[2])
 
 
-@pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
-@pytest.mark.parametrize("code", ["0", "1"])
+@pytest.mark.parametrize(
+    "number, code",
+    [
+        ("SIGUSR1", "0"),
+        ("SIGTERM", "1"),
+        pytest.param("SIGUSR1", "1", marks=pytest.mark.slow),
+        pytest.param("SIGTERM", "0", marks=pytest.mark.slow),
+    ],
+)
 def test_checkpoint_saved_on_signal_counts_with_any_exit_code(trainer_node, bucket, number, code):
     trainer_node.job(number, code)
     assert notice_job(trainer_node) == 75

@@ -57,7 +57,14 @@ def slow_uploads(front):
 
 
 @pytest.mark.parametrize(
-    "writing, pause", [("renamed", 0.5), ("renamed", 1.5), ("in-place", 2.0), ("folder", 1.0), ("step", 1.0)]
+    "writing, pause",
+    [
+        ("renamed", 0.5),
+        pytest.param("renamed", 1.5, marks=pytest.mark.slow),
+        ("in-place", 2.0),
+        ("folder", 1.0),
+        ("step", 1.0),
+    ],
 )
 def test_constantly_rewritten_checkpoint_loses_interval_and_upload_time(node, bucket, front, writing, pause):
     (node.folder / "train.py").write_text(TRAINER)
