@@ -40,7 +40,7 @@ FILES, ENDED, BOOTS = "files", "ended", "boots"
 """Below a job's folder in the store: what instances fetch, how each of them ended, and the ends of failed boots."""
 FAILED_START, LINES = "the start of the job failed with exit code", 5
 """What the last lines of a failed start contain (templates/ec2/user_data.sh.j2), and how many lines a reason has."""
-POLL_S, POLL_HERE_S = 10.0, 0.5
+POLL_S, POLL_HERE_S = 10.0, 1.0
 USER = "root"
 """The owner of a job's processes: the instance exists for the job alone."""
 _CHUNK = 4_000_000

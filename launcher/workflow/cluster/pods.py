@@ -43,7 +43,7 @@ from launcher.workflow.cluster.deployed import DeployedCluster, JobConnection, J
 from launcher.workflow.cluster.reach import jobs_at
 from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_work, submission_of
 
-POLL_S, POLL_HERE_S = 5.0, 0.5
+POLL_S, POLL_HERE_S = 5.0, 1.0
 """Seconds between two polls of an API: pods flush output every few seconds; on this computer polls cost nothing."""
 
 

@@ -23,7 +23,7 @@ from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import JobConnection
 
 LOG = "log.txt"
-POLL_S, POLL_HERE_S = 15.0, 0.5
+POLL_S, POLL_HERE_S = 15.0, 1.0
 SETTLE_S = 15.0
 """Seconds until CloudWatch has a node's output: this project's assumption."""
 _CHUNK = 4_000_000
