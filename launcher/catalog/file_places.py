@@ -13,13 +13,13 @@ from launcher.model.finding import Finding
 
 ML = "ml."
 """The beginning of SageMaker's names of instance types."""
-_ODD_NUMBER = re.compile(r"[-+]?(?:0[xob][\da-fA-F_]+|\d[\d_]*_[\d_.]*|\d[\d.]*[eE][-+]?\d+)")
+_ODD_NUMBER = r"[-+]?(?:0[xob][\da-fA-F_]+|\d[\d_]*_[\d_.]*|\d[\d.]*[eE][-+]?\d+)"
 """A number that a message about another key shows with other digits; not `8.0`, which 8 of anything could be."""
-_TYPE = re.compile(r"(?<![\w.-])(?!ml\.)[a-z][a-z\d-]*\d[a-z\d-]*\.[a-z\d-]+(?![\w-])")
+_TYPE = r"(?<![\w.-])(?!ml\.)[a-z][a-z\d-]*\d[a-z\d-]*\.[a-z\d-]+(?![\w-])"
 MAX_PLACES = 20_000
 """Places of a file that are known for messages: aliases of aliases stand for more."""
-_TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
-_KEY = re.compile(r"(\s*)([A-Za-z0-9_.'\"/ -]+?)\s*=")
+_TABLE = r"\s*\[\s*([^\[\]]+?)\s*\]"
+_KEY = r"(\s*)([A-Za-z0-9_.'\"/ -]+?)\s*="
 
 
 class FilePlace(NamedTuple):
@@ -43,10 +43,10 @@ def toml_places(text: str) -> dict[str, FilePlace]:
     places: dict[str, FilePlace] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if (header := _TABLE.match(line)) is not None:
+        if (header := re.match(_TABLE, line)) is not None:
             table = _plain(header[1])
             places.setdefault(table, FilePlace(number, 1))
-        elif (key := _KEY.match(line)) is not None:
+        elif (key := re.match(_KEY, line)) is not None:
             path = f"{table}.{_plain(key[2])}" if table else _plain(key[2])
             text = line[key.end() :].partition("#")[0].strip()
             places.setdefault(path, FilePlace(number, len(key[1]) + 1, text=text))
@@ -107,9 +107,9 @@ def as_written(finding: Finding, places: Mapping[str, FilePlace]) -> Finding:
         name = text.removeprefix(ML)
         if own and name != text:
             changed = _replace_number(message, name, text)
-            hint = _TYPE.sub(rf"{ML}\g<0>", hint) if changed != message else hint
+            hint = re.sub(_TYPE, rf"{ML}\g<0>", hint) if changed != message else hint
             message = changed
-        elif own or _ODD_NUMBER.fullmatch(text):
+        elif own or re.fullmatch(_ODD_NUMBER, text):
             for shown in _shown_numbers(text):
                 message = _replace_number(message, shown, text)
     return replace(finding, message=message, hint=hint)

@@ -18,13 +18,13 @@ LARGEST = 1e18
 """Limit of any number in a plan, so that all arithmetic stays finite."""
 SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
 WHOLE, _NUMBER = re.compile(r"\d{1,15}"), re.compile(r"\d{1,15}(\.\d{1,15})?")
-_AMOUNT = re.compile(r"\$? ?(?P<number>\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z%]*)")
+_AMOUNT = r"\$? ?(?P<number>\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z%]*)"
 """A number with its unit, or with what separates thousands: $1,200 or 10 h."""
-_LEADING_ZEROS = re.compile(r"^0+(?=[0-9])")
+_LEADING_ZEROS = r"^0+(?=[0-9])"
 """YAML reads 010 as 8, and 09 as text."""
 _OTHER_BASES = re.compile(r"[+-]?0[0-7_]+|[+-]?\d[\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?")
 _ON_OFF = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
-_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+_SCIENTIFIC = r"[+-]?\d+(\.\d*)?[eE][+-]?\d+"
 """A number that YAML 1.1 reads as text."""
 _STORE = "store a secret in Secrets Manager and write its ARN: arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME"
 _SHOWN = 60
@@ -168,7 +168,7 @@ class ScalarReader:
 
     def number(self, kind: kinds.Number, data: object, path: str) -> object:
         """A finite number within its bounds."""
-        number = float(data) if isinstance(data, str) and _SCIENTIFIC.fullmatch(data) else data
+        number = float(data) if isinstance(data, str) and re.fullmatch(_SCIENTIFIC, data) else data
         if isinstance(number, bool) or not isinstance(number, int | float):
             return self.wrong(path, data, "a number", number_hint(data, _NUMBER, path))
         if self._is_other_number(data, path):
@@ -189,7 +189,7 @@ class ScalarReader:
         base = 60 if ":" in text else 8
         hint = f"YAML reads {text} in base {base}, as {data}: write {data}"
         if base == 8:  # noqa: PLR2004 - octal
-            hint += f", or {_LEADING_ZEROS.sub('', text.replace('_', '').lstrip('+-'))}"
+            hint += f", or {re.sub(_LEADING_ZEROS, '', text.replace('_', '').lstrip('+-'))}"
         self.wrong(path, data, "a number in decimal digits", hint)
         return True
 
@@ -246,12 +246,12 @@ def number_hint(data: object, form: re.Pattern[str], path: str) -> str:
     """The number in a text: in quotes, with its thousands separated, or with the unit that its key ends with."""
     if not isinstance(data, str):
         return ""
-    if form.fullmatch(data) and _LEADING_ZEROS.match(data) is None:
+    if form.fullmatch(data) and re.match(_LEADING_ZEROS, data) is None:
         return f"write {data}, without quotes"
-    match = _AMOUNT.fullmatch(data.strip())
+    match = re.fullmatch(_AMOUNT, data.strip())
     if match is None:
         return ""
-    number = _LEADING_ZEROS.sub("", re.sub("[,_]", "", match["number"]))
+    number = re.sub(_LEADING_ZEROS, "", re.sub("[,_]", "", match["number"]))
     unit = match["unit"].lower().replace("%", "percent")
     fits = form.fullmatch(number) and path.rpartition("_")[2].startswith(unit)
     return f"write {number}" if fits else ""

@@ -21,7 +21,7 @@ _CLOSING = frozenset({"fi", "esac", "done", "}"})
 """Blocks of a shell: those of which one part runs, and the words that begin and end each."""
 _TESTS = frozenset({"[", "[[", "test", "which", "type", "grep", "nvidia-smi", "neuron-ls", "false"})
 """Programs before `&&` whose exit code is a question, not a failure."""
-_NODES = re.compile(r"NODES|NUM_MACHINES|WORLD_SIZE", re.IGNORECASE)
+_NODES = r"(?i)NODES|NUM_MACHINES|WORLD_SIZE"
 """Variables with the number of nodes: a script that asks for it has a branch for every number."""
 _BEFORE_A_PROGRAM = frozenset({"exec", "nohup", "time", "command", "sudo", "uv", "run", "poetry", "nice", "setsid"})
 """Words that precede a program and start nothing else on the chips."""
@@ -52,7 +52,7 @@ STARTER = re.compile(
 )
 """What a wrapper runs, as far as it is recognised among the wrapper's own options."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_SUBSTITUTED = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\([^()]*\)|`[^`]*`")
+_SUBSTITUTED = r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\([^()]*\)|`[^`]*`"
 _MAX_NESTED = 5
 """Substitutions inside each other that are read."""
 UNKNOWN = "$?"
@@ -60,16 +60,16 @@ UNKNOWN = "$?"
 OWN_FOLDER = "$?folder"
 """The folder of the script itself: `$(dirname "$0")`."""
 _OWN_SCRIPT = "$?script"
-_IN_OWN_FOLDER = re.compile(r"\$\?folder[\w./-]*")
-_NAMES_SCRIPT = re.compile(r"\$\{?(?:0\b|BASH_SOURCE\b)|\$\?script")
-_HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)", re.DOTALL)
-_ARRAY = re.compile(r"\b([A-Za-z_]\w*\+?)=\(([^()']*)\)")
-_REFERENCE = re.compile(r"\$(?:\{(\w+|[@*])(?:\[[@*]\]|:?-([^{}]*))?\}|(\d|[A-Za-z_]\w*|[@*]))")
+_IN_OWN_FOLDER = r"\$\?folder[\w./-]*"
+_NAMES_SCRIPT = r"\$\{?(?:0\b|BASH_SOURCE\b)|\$\?script"
+_HERE_DOCUMENT = r"(?s)<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)"
+_ARRAY = r"\b([A-Za-z_]\w*\+?)=\(([^()']*)\)"
+_REFERENCE = r"\$(?:\{(\w+|[@*])(?:\[[@*]\]|:?-([^{}]*))?\}|(\d|[A-Za-z_]\w*|[@*]))"
 _FUNCTION = re.compile(
     r"(?:^|(?<=[\n;&|]))[ \t]*(?:function[ \t]+([\w:.-]+)[ \t]*(?:\([ \t]*\))?|([\w:.-]+)[ \t]*\([ \t]*\))\s*\{(?=\s)"
 )
 _BRACE = re.compile(r"(?:(?<=[\s;])|^)[{}](?=[\s;&|)]|$)")
-_WORD = re.compile(r"(?<![\w./:=-])[\w:.-]+(?![\w./:=(-])")
+_WORD = r"(?<![\w./:=-])[\w:.-]+(?![\w./:=(-])"
 _MAX_CALLS = 200
 _MAX_ARGUMENTS = 1000
 """Calls of functions that are read in one text, and words of each: functions may call each other without end."""
@@ -80,7 +80,7 @@ _MAX_VALUES = 16
 """Subshells of one text whose variables are kept apart, blocks and folders inside each other, characters of a known
 value, and values of a variable."""
 _SETS_VARIABLES = frozenset({"declare", "local", "readonly", "typeset"})
-_ALL_EXPORTED = re.compile(r"-[a-z]*a[a-z]*|allexport")
+_ALL_EXPORTED = r"-[a-z]*a[a-z]*|allexport"
 _SET_ON_NODES = ("SLIPWAY_", "SLURM_", "PET_", "MASTER_", "HOST", "HOME", "PWD", "USER")
 """Beginnings of the variables that a node has: the default of `${SLURM_NNODES:-1}` does not hold."""
 PYTHON = ("python", "python3", "pypy3")
@@ -183,11 +183,11 @@ def programs_in(
     >>> [program.words for program in programs_in('run() { local n=$1; shift; torchrun --n $n "$@"; }; run 4 a.py', "")]
     [('local', 'n=4'), ('shift',), ('torchrun', '--n', '4', 'a.py')]
     """
-    text = _HERE_DOCUMENT.sub(r"\3", text.replace("<<<", " "))
+    text = re.sub(_HERE_DOCUMENT, r"\3", text.replace("<<<", " "))
     text = text.replace("\\\n", " ")
     for _ in range(_MAX_NESTED):
-        text = _SUBSTITUTED.sub(_substitute, text)
-    text, functions = _without_functions(_ARRAY.sub(_as_assignment, text))
+        text = re.sub(_SUBSTITUTED, _substitute, text)
+    text, functions = _without_functions(re.sub(_ARRAY, _as_assignment, text))
     values = _Values(known, functions)
     if arguments is not None:
         values.give(arguments)
@@ -205,10 +205,10 @@ def programs_in(
 
 def _substitute(substitution: "re.Match[str]") -> str:
     """What a substitution becomes: a path in the script's own folder, or an unknown word."""
-    folder = _IN_OWN_FOLDER.search(substitution[0])
+    folder = re.search(_IN_OWN_FOLDER, substitution[0])
     if folder is not None:
         return f"{folder[0]}/.." if "dirname" in substitution[0] else folder[0]
-    if _NAMES_SCRIPT.search(substitution[0]):
+    if re.search(_NAMES_SCRIPT, substitution[0]):
         return OWN_FOLDER if "dirname" in substitution[0] else _OWN_SCRIPT
     return UNKNOWN
 
@@ -224,7 +224,7 @@ def _without_functions(text: str) -> tuple[str, dict[str, str]]:
     called: set[str] = set()
     pending = [_between(text, [span for _, _, span in found])]
     while pending:
-        names = bodies.keys() & set(_WORD.findall(pending.pop())) - called
+        names = bodies.keys() & set(re.findall(_WORD, pending.pop())) - called
         called |= names
         pending += [bodies[name] for name in names]
     rest = _between(text, [span for name, _, span in found if name in called])
@@ -271,8 +271,8 @@ def _fill_in(word: str, values: Mapping[str, str | None]) -> list[str]:
             return match[0] if known is None else known
         return match[0] if match[2] is None or name.startswith(_SET_ON_NODES) else match[2]
 
-    filled = _REFERENCE.sub(value, word)
-    return filled.split() if _REFERENCE.fullmatch(word) and filled != word else [filled]
+    filled = re.sub(_REFERENCE, value, word)
+    return filled.split() if re.fullmatch(_REFERENCE, word) and filled != word else [filled]
 
 
 class _Values(dict[str, str | None]):
@@ -323,7 +323,7 @@ class _Values(dict[str, str | None]):
             elif word not in _KEYWORDS:
                 break
             self._last = word
-        if self.blocks[-1:] in (["if"], ["elif"], ["case"]) and _NODES.search(" ".join(words)):
+        if self.blocks[-1:] in (["if"], ["elif"], ["case"]) and re.search(_NODES, " ".join(words)):
             self.blocks[-1] = _BY_NODES
         if words[0] == "function" and words[-1] == "{":
             self.blocks.append("function")
@@ -388,7 +388,7 @@ class _Values(dict[str, str | None]):
             self.give(self.arguments[int(words[0]) if words and words[0].isdecimal() else 1 :])
         elif name == "set" and "--" in words:
             self.give(words[words.index("--") + 1 :])
-        elif name == "set" and any(map(_ALL_EXPORTED.fullmatch, words)):
+        elif name == "set" and any(re.fullmatch(_ALL_EXPORTED, word) for word in words):
             self.all_exported = "+o" not in words
         elif name == "set" and "+a" in words:
             self.all_exported = False
@@ -401,7 +401,7 @@ class _Values(dict[str, str | None]):
 
     def choices_in(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The values of the variables in some words that have several, unless the shell alone knows one of them."""
-        names = [match[1] or match[3] for word in words for match in _REFERENCE.finditer(word)]
+        names = [match[1] or match[3] for word in words for match in re.finditer(_REFERENCE, word)]
         for name in dict.fromkeys(names):
             values = self._all.get(name, [])
             if len(values) > 1 and not any("$" in value for value in values):

@@ -22,7 +22,7 @@ OWN_NAT_CODE = "nat-own"
 _ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/")
 """Images of the account's own registry. ECR's endpoints do not reach public.ecr.aws."""
 
-_DOWNLOAD = re.compile(
+_DOWNLOAD = (
     r"\b(pip3?|uv|conda|mamba|apt|apt-get|dnf|yum|npm)\s+(.*\s)?(install|sync|add|download|create|update)\b"
     r"|\b(curl|wget)\s|\bgit\s+clone\b|\bhuggingface-cli\s+download\b|\bhf\s+download\b"
 )
@@ -99,7 +99,7 @@ def _needs_no_internet(request: PlanRequest, place: Place) -> bool:
     return (
         _can_be_closed(request, place)
         and (bool(run.data) or (train is not None and (train.data.uri or "").startswith("s3://")))
-        and not any(_DOWNLOAD.search(text) for text in texts)
+        and not any(re.search(_DOWNLOAD, text) for text in texts)
         and not any(name.startswith(_ONLINE) for name in names)
         and not any(_unreachable(request, place))
     )
@@ -181,7 +181,7 @@ def _unreachable(request: PlanRequest, place: Place) -> Iterator[Finding]:
         message = f"S3's gateway endpoint reaches {place.region} alone, the data are in {data.region}"
         yield error("unreachable-data", "workload.train.data.region", message, f"copy them, or {_open_hint(place)}")
     for index, line in enumerate(request.run.setup):
-        if _DOWNLOAD.search(line):
+        if re.search(_DOWNLOAD, line):
             message = f"nodes without a way to the internet cannot run {line!r}"
             fix = f"put what it fetches into run.image, target.ami or S3 (run.data), or {_open_hint(place)}"
             yield error("unreachable-packages", f"run.setup[{index}]", message, fix)

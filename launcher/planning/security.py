@@ -13,7 +13,7 @@ from launcher.targets.registry import TARGETS, target_of
 MAX_GROUPS = 3
 """With the cluster's own group and ParallelCluster's they are five, EC2's default for an interface (VPC user guide,
 quotas, "Security groups per network interface"); on EKS they join the cluster's group and the nodes' group."""
-_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+")
+_KEY = r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+"
 """The ARN of a key. The ARN of an alias is not allowed: policies that allow its use name keys (KMS developer guide,
 using aliases to control access)."""
 
@@ -60,7 +60,7 @@ def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
 def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """Findings for a KMS key that the plan's region cannot use."""
     arn, path = request.storage.kms_key_arn, "storage.kms_key_arn"
-    match = _KEY.fullmatch(arn) if arn is not None else None
+    match = re.fullmatch(_KEY, arn) if arn is not None else None
     if arn is not None and match is None:
         form = "arn:aws:kms:REGION:ACCOUNT:key/ID"
         yield error("not-a-key", path, f"must be the ARN of a key ({form}), got {arn}", "an alias's does not do")

@@ -15,15 +15,15 @@ MAX_BYTES = 1 << 20
 MAX_INDEX_BYTES = 1 << 26
 LONGEST_POINTER = 1024
 """Bytes; a pointer is shorter than this (git-lfs, docs/spec.md, "The Pointer")."""
-_POINTER = re.compile(
+_POINTER = (
     rb"version https://(?:git-lfs|hawser)\.github\.com/spec/v1\r?\n(?:[a-z0-9.-]+ [^\n]*\n)*?"
     rb"oid sha256:[0-9a-f]{64}\r?\n"
     rb"(?:[a-z0-9.-]+ [^\n]*\n)*?size (?P<size>[0-9]{1,15})\r?(?:\n|$)"
 )
 """The same source: `version` first, then the keys in alphabetical order; hawser is the project's first name."""
-_ANNEXED = re.compile(rb"/annex/objects/[^\s/]+-s(?P<size>[0-9]{1,15})-[^\s/]*\r?\n?")
+_ANNEXED = rb"/annex/objects/[^\s/]+-s(?P<size>[0-9]{1,15})-[^\s/]*\r?\n?"
 """An unlocked file of git-annex without its content (git-annex, doc/internals/pointer_file.mdwn)."""
-_SUBMODULE_PATH = re.compile(r"^[ \t]*path[ \t]*=[ \t]*(?P<path>[^\r\n]+?)[ \t]*$", re.MULTILINE)
+_SUBMODULE_PATH = r"(?m)^[ \t]*path[ \t]*=[ \t]*(?P<path>[^\r\n]+?)[ \t]*$"
 
 
 def submodule_paths(root: Path) -> frozenset[str]:
@@ -32,7 +32,7 @@ def submodule_paths(root: Path) -> frozenset[str]:
         text = read_regular(root / GITMODULES, MAX_BYTES, within=root).decode("utf-8-sig", errors="replace")
     except (OSError, UnusableFileError):
         return frozenset()
-    return frozenset(match["path"].strip('"').rstrip("/") for match in _SUBMODULE_PATH.finditer(text))
+    return frozenset(match["path"].strip('"').rstrip("/") for match in re.finditer(_SUBMODULE_PATH, text))
 
 
 def is_empty(folder: Path) -> bool:
@@ -97,9 +97,9 @@ def pointer_problem(path: Path, name: str, size: int) -> tuple[str, str] | None:
         return None
     text = read_regular(path, LONGEST_POINTER)
     leave_out = f"or leave it out: add the line /{name} to .slipwayignore"
-    if match := _POINTER.match(text):
+    if match := re.match(_POINTER, text):
         pointer, command = "Git LFS", f'git lfs pull --include "{name}"'
-    elif match := _ANNEXED.match(text):
+    elif match := re.match(_ANNEXED, text):
         pointer, command = "git-annex", f"git annex get {shlex.quote(name)}"
     else:
         return None

@@ -32,9 +32,7 @@ from launcher.workflow.quote.trainer_stack import with_trainer
 
 _MAX_BYTES = 1 << 20
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
-_NEURON_TRAINER = re.compile(
-    r"^\s*(?:from|import)\s+optimum\.neuron\b.*?\bNeuron(?:SFT|ORPO|GRPO)?Trainer\b", re.MULTILINE | re.DOTALL
-)
+_NEURON_TRAINER = r"(?ms)^\s*(?:from|import)\s+optimum\.neuron\b.*?\bNeuron(?:SFT|ORPO|GRPO)?Trainer\b"
 """optimum-neuron 0.4.5, optimum/neuron/trainers/transformers.py:1093-1096: `train(resume_from_checkpoint=...)` raises a
 ValueError, and its SFT trainer calls it."""
 
@@ -50,7 +48,7 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
             text = read_regular(folder / name, _MAX_BYTES, within=folder).decode("utf-8", errors="replace")
         except (OSError, ValueError):
             continue
-        if _NEURON_TRAINER.search(text):
+        if re.search(_NEURON_TRAINER, text):
             message = f"{name} trains with optimum.neuron, which cannot resume from a checkpoint (0.4.5)"
             hint = "after an interruption it starts at step 0: use on-demand, or a neuronx-distributed trainer"
             yield warning("trainer-cannot-resume", "run.command", message, hint)

@@ -36,9 +36,9 @@ MAX_SCRIPTS = 40
 _MAX_DEPTH = 8
 _HEAD = 1 << 16
 """Bytes of a script that are looked at."""
-_SHELL_LINE = re.compile(rb"#![ \t]*\S*?(?:/env(?:[ \t]+-\S+)*[ \t]+)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b")
-_SOURCED = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)[ \t]*(?:source|\.)[ \t]+([\w./-]+)[ \t]*(?=$|[;&|])")
-_INCLUDED = re.compile(r"(?m)^(?:[-s]?include|import)[ \t]+(?![^\n]*\$)([^\n#]+)")
+_SHELL_LINE = rb"#![ \t]*\S*?(?:/env(?:[ \t]+-\S+)*[ \t]+)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b"
+_SOURCED = r"(?m)(^|[;&|]|\bthen|\bdo)[ \t]*(?:source|\.)[ \t]+([\w./-]+)[ \t]*(?=$|[;&|])"
+_INCLUDED = r"(?m)^(?:[-s]?include|import)[ \t]+(?![^\n]*\$)([^\n#]+)"
 """A line of a makefile or justfile that reads others (GNU make manual, Include; just manual, Imports)."""
 _MAKE_NO_SCRIPT = frozenset(
     [
@@ -57,16 +57,16 @@ _ACTIVATION = frozenset(
     ]
 )
 """Scripts of others that a job sources, and that neither write into its folder nor leave it."""
-_REDIRECTED = re.compile(r"(?<![0-9&<=-])(?:[012&])?>{1,2}\|?[ \t]*(?![&(])[\"']?([^\s\"';|&()<>]+)")
-_OTHER_FOLDER = re.compile(r"working-directory|no-cd")
+_REDIRECTED = r"(?<![0-9&<=-])(?:[012&])?>{1,2}\|?[ \t]*(?![&(])[\"']?([^\s\"';|&()<>]+)"
+_OTHER_FOLDER = r"working-directory|no-cd"
 _CONTAINERS = frozenset({"apptainer", "docker", "enroot", "podman", "singularity"})
-_CHANGE_FOLDER = re.compile(r"(?:-C|-D|-w|--(?:chdir|cwd|directory|workdir|pwd|container-workdir))(?:=.*)?")
+_CHANGE_FOLDER = r"(?:-C|-D|-w|--(?:chdir|cwd|directory|workdir|pwd|container-workdir))(?:=.*)?"
 """Programs and options before a program that let it run in another folder than the shell's."""
 _ENVIRONMENT_FILE = re.compile(r"--env-file(?:=|[ \t]+)([^\s;|&]+)|\bdotenv(?:[ \t]+-f[ =]?([^\s;|&]+))?[ \t]+run\b")
 """Files of variables for the programs of a text (uv run, docker run; python-dotenv's `dotenv`, by default .env)."""
-_PRINTED_FILE = re.compile(r"\$\((?:<|(?:cat|e?grep|sed)\b)([^()]*)\)|`(?:cat|e?grep|sed)\b([^`]*)`")
+_PRINTED_FILE = r"\$\((?:<|(?:cat|e?grep|sed)\b)([^()]*)\)|`(?:cat|e?grep|sed)\b([^`]*)`"
 """A file of variables as words: `export $(grep -v '^#' .env | xargs)`."""
-_VARIABLE = re.compile(
+_VARIABLE = (
     r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\n]*?))[ \t]*(?:[ \t]#.*)?\r?$"
 )
 _ELSEWHERE = PurePosixPath("/nonexistent")
@@ -175,7 +175,7 @@ class _Walk:
         script_folder = folder if where.startswith("run.") else PurePosixPath(where).parent
         self.read_variables(text, folder)
         text = self._with_sourced(self._with_printed(text, folder), folder, depth)
-        self._written |= {PurePosixPath(match[1]).name for match in _REDIRECTED.finditer(text)}
+        self._written |= {PurePosixPath(match[1]).name for match in re.finditer(_REDIRECTED, text)}
         places: dict[tuple[str, ...], PurePosixPath] = {(): folder}
         for program in programs_in(text, where, {**self.known, **self.exported}, arguments):
             for end in range(1, len(program.entered) + 1) if program.entered not in places else ():
@@ -240,7 +240,7 @@ class _Walk:
         known = {**self.known, **self.exported, **program.variables}
         lines = recipe(program.name, text, call, known)
         # make and Task may skip or write what a recipe names, and a setting of just changes its folder.
-        self._certain = certain and program.name == "just" and lines != "" and _OTHER_FOLDER.search(text) is None
+        self._certain = certain and program.name == "just" and lines != "" and re.search(_OTHER_FOLDER, text) is None
         yield from self.walk_text(lines, script.name, folder, depth + 1)
 
     def _with_included(self, text: str, folder: PurePosixPath, seen: frozenset[str] = frozenset()) -> str:
@@ -254,7 +254,7 @@ class _Walk:
                 if script is not None and script.name not in seen and self._may_insert()
             )
 
-        return _INCLUDED.sub(content, text)
+        return re.sub(_INCLUDED, content, text)
 
     def _with_sourced(self, text: str, folder: PurePosixPath, depth: int) -> str:
         """A text with the scripts that it sources in their places."""
@@ -266,7 +266,7 @@ class _Walk:
             text = script.head.decode("utf-8-sig", errors="replace").replace("\r", "")
             return f"{match[0]}\n{self._with_sourced(text, folder, depth + 1)}\n"
 
-        return _SOURCED.sub(content, text)
+        return re.sub(_SOURCED, content, text)
 
     def _may_insert(self) -> bool:
         """Whether one more file may be read in place of a line: files that read others twice double each time."""
@@ -298,7 +298,7 @@ class _Walk:
                 return match[0]
             return " ".join(shlex.quote(f"{name}={value}") for name, value in variables.items())
 
-        return _PRINTED_FILE.sub(content, text)
+        return re.sub(_PRINTED_FILE, content, text)
 
     def _variables_at(self, word: str, folder: PurePosixPath) -> dict[str, str]:
         """The variables of a file of the job's folder; empty if it is not there."""
@@ -306,12 +306,12 @@ class _Walk:
         text = "" if script is None else script.head.decode("utf-8-sig", errors="replace")
         return {
             match[1]: next(value for value in match.groups()[1:] if value is not None)
-            for match in _VARIABLE.finditer(text)
+            for match in re.finditer(_VARIABLE, text)
         }
 
     def _missing(self, program: Program, word: str, folder: PurePosixPath) -> str:
         """The path of the script that a program is or runs, if the job's folder lacks it; "" if that is not certain."""
-        elsewhere = any(_CHANGE_FOLDER.fullmatch(before) for before in program.before)
+        elsewhere = any(re.fullmatch(_CHANGE_FOLDER, before) for before in program.before)
         if not self._certain or program.condition or elsewhere or _CONTAINERS & set(program.before):
             return ""
         runs = word == program.words[0] or program.name in SHELLS or STARTER.fullmatch(program.name)
@@ -336,7 +336,7 @@ class _Walk:
         except (OSError, UnusableFileError, ValueError):
             return None
         start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-        is_shell = by_shell or name.endswith(".sh") or _SHELL_LINE.match(start) is not None
+        is_shell = by_shell or name.endswith(".sh") or re.match(_SHELL_LINE, start) is not None
         return Script(word=word, name=name, head=head, mode=mode, is_shell=is_shell and b"\0" not in head)
 
 

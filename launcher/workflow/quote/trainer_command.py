@@ -14,7 +14,7 @@ from launcher.workflow.quote.started_programs import Started, started_programs
 from launcher.workflow.quote.trainer_stack import SCRIPTS, UNREAD, packages_of, script_of
 
 MAX_BYTES = 1_000_000
-_ALL_NODES = re.compile(r"init_process_group|SLIPWAY_(?:NODE|MASTER)|MASTER_ADDR|SLURM_|jax\.distributed|num_nodes")
+_ALL_NODES = r"init_process_group|SLIPWAY_(?:NODE|MASTER)|MASTER_ADDR|SLURM_|jax\.distributed|num_nodes"
 """Texts of a trainer that joins the other nodes by itself."""
 _ALL_CHIPS = frozenset(
     [
@@ -30,8 +30,8 @@ _JOINING = frozenset(["levanter", "lightning", "maxtext", "MaxText", "openrlhf",
 """Packages that join the other nodes by themselves, or with the settings that docs/trainers.md gives."""
 _LOADING = frozenset(["asyncio", "concurrent", "ctypes", "importlib", "runpy"])
 """Python's own modules that load a library or start a program which no import names."""
-_SPAWNED = re.compile(r"\b(?:xmp|mp)\.spawn\([^#]*?\bnprocs\s*=\s*(\d{1,3})\b")
-_IN_TEXT = re.compile(r"\b(DataParallel|xmp\.spawn|mp\.spawn|os\.(?:fork|exec\w+|spawn\w+|system)|Popen)\b")
+_SPAWNED = r"\b(?:xmp|mp)\.spawn\([^#]*?\bnprocs\s*=\s*(\d{1,3})\b"
+_IN_TEXT = r"\b(DataParallel|xmp\.spawn|mp\.spawn|os\.(?:fork|exec\w+|spawn\w+|system)|Popen)\b"
 
 
 def job_command(path: Path, request: PlanRequest) -> JobCommand:
@@ -52,11 +52,11 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     text = _text(root, script_of(trainer.words) or "")
     named = list(packages_of(root, trainer.words))
     packages = {name for name, _ in named}
-    spawned = _SPAWNED.search(text)
+    spawned = re.search(_SPAWNED, text)
     return JobCommand(
         programs=tuple(programs),
-        all_chips=bool(_ALL_CHIPS & packages or _IN_TEXT.search(text)),
-        all_nodes=bool(_ALL_NODES.search(text) or _JOINING & packages),
+        all_chips=bool(_ALL_CHIPS & packages or re.search(_IN_TEXT, text)),
+        all_nodes=bool(re.search(_ALL_NODES, text) or _JOINING & packages),
         spawned=None if spawned is None else int(spawned[1]),
         packages=_third_party(root, named),
     )
