@@ -86,12 +86,14 @@ $(bin)/cdk: Makefile $(made)/venv
 
 # ----------------------------------------------------------------------- real components: each where it can, else tests skip
 
-components: setup setup-slurm setup-torch setup-browser
-	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
-	@if [ "$(TORCH)" != 0 ] && $(call uses,elastic); then $(MAKE) --no-print-directory setup-elastic; fi
-	@if [ "$(TORCH)" != 0 ] && $(call uses,trainers); then $(MAKE) --no-print-directory setup-trainers; fi
-	@if $(call uses,focus); then $(MAKE) --no-print-directory setup-focus; fi
-	@if $(call uses,iam); then $(MAKE) --no-print-directory setup-ministack; fi
+# pip and apt mostly wait: the environments of the validators are made beside them.
+components: setup
+	@{ if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster || exit 1; fi; \
+	  if $(call uses,focus); then $(MAKE) --no-print-directory setup-focus || exit 1; fi; \
+	  if $(call uses,iam); then $(MAKE) --no-print-directory setup-ministack || exit 1; fi; } & validators=$$!; \
+	$(MAKE) --no-print-directory setup-slurm setup-torch setup-browser \
+	    $$([ "$(TORCH)" = 0 ] || { $(call uses,elastic) && echo setup-elastic; $(call uses,trainers) && echo setup-trainers; }); \
+	rest=$$?; wait $$validators && exit $$rest
 
 # The tests start daemons of their own: none of the packages' is started, and an sshd that was not there stays disabled.
 setup-slurm: ## Slurm's daemons, munged and sshd from apt, where root may install them
@@ -123,7 +125,7 @@ setup-browser: setup ## chromium, zsh and fish from apt where root may install t
 	        apt-get install -y -qq --no-install-recommends chromium zsh fish; } || \
 	        echo "chromium, zsh or fish could not be installed; their tests are skipped" >&2; \
 	fi >/dev/null
-	@$(bin)/python -c 'import playwright' 2>/dev/null || $(pip) install --quiet playwright==1.65.2 || \
+	@$(bin)/python -c 'import playwright' 2>/dev/null || $(uv_install) playwright==1.65.2 || \
 	    echo "playwright could not be installed; the tests of the pages are skipped"
 
 # ParallelCluster pins version 1 of the CDK, so it lives in an environment of its own.
