@@ -160,7 +160,11 @@ def row_name(pair: Pair, *, short: bool) -> str:
             ages += [days.days] if days.too_old and not days.to_come else []
     if ages:
         return f"{name}, {max(ages)} {'d old' if short else 'days old'}"
-    return f"{name}, {'refused' if pair.refused_sides else 'quota' if short else 'beyond a quota'}"
+    if pair.refused_sides:
+        return f"{name}, refused"
+    if pair.unlisted_sides:
+        return f"{name}, {'unlisted' if short else 'not listed there'}"
+    return f"{name}, {'quota' if short else 'beyond a quota'}"
 
 
 def _side(quote: Quote | None) -> tuple[str, str, str]:

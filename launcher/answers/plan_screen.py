@@ -8,7 +8,7 @@ from typing import TypeAlias
 from launcher.answers import ranges, words
 from launcher.answers.headline import compares_families, headline, unpriced_answer
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.price_ages import price_dates, unlisted
+from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
 from launcher.model.finding import Finding
@@ -21,7 +21,7 @@ from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
-from launcher.pricing.standing import Standing
+from launcher.pricing.standing import AT_RISK, Standing
 from launcher.pricing.stop_findings import longest_run_h
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, next_command, refresh_command
@@ -91,10 +91,14 @@ def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows:
     many = min(len(allowed), rows - few)
     title = "can be launched once the warning is mended" if priced.blocking else "can be launched now"
     groups = [(title, sorted(allowed[:many]))] if many else []
-    for _, ranks in groupby(sorted(others[:few]), key=priced.standing):
-        kind = list(ranks)
-        groups.append((refused_title(priced, kind, cheaper=bool(allowed)), kind))
-    return groups
+    return [*groups, *other_groups(priced, others[:few], cheaper=bool(allowed))]
+
+
+def other_groups(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> Iterator[Group]:
+    """The rows other than those that can be launched now, under a heading for each standing."""
+    for _, found in groupby(sorted(ranks), key=priced.standing):
+        kind = list(found)
+        yield refused_title(priced, kind, cheaper=cheaper), kind
 
 
 def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], width: int) -> list[str]:
@@ -114,7 +118,8 @@ def _has_several_targets(priced: Priced) -> bool:
 def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
     """The ranks that differ in kind: those that can be launched now, and those of the others that are cheaper.
 
-    The others are those that a quota may stop before their end, and the refused ones of the first reason.
+    The others are those that a quota may stop before their end, those that no source lists there, and the refused ones
+    of the first reason.
 
     Of each section first the cheapest of all, then the cheapest of each purchase option and of each family of
     accelerators, then the next ones.
@@ -125,14 +130,9 @@ def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
     refused = [rank for rank in ranks[len(allowed) :] if _is_cheaper(priced.candidates[rank - 1], most)]
     if not allowed and not refused:
         return [], []
-    stopped = [rank for rank in refused if priced.standing(rank) is Standing.STOPPED]
-    others = refused[len(stopped) :]
-    first = priced.standing(others[0]) if others else Standing.ALLOWED
-    sections = [
-        _varied_ranks(priced, ranks)
-        for ranks in (stopped, [rank for rank in others if priced.standing(rank) is first])
-        if ranks
-    ]
+    by_standing = {kind: list(ranks) for kind, ranks in groupby(refused, key=priced.standing)}
+    first = next((kind for kind in by_standing if kind not in AT_RISK), None)
+    sections = [_varied_ranks(priced, ranks) for kind, ranks in by_standing.items() if kind in (*AT_RISK, first)]
     # The cheapest of each section comes first.
     sections.sort(key=lambda ranks: priced.candidates[ranks[0] - 1].usd or 0)
     return _varied_ranks(priced, allowed), [*(ranks[0] for ranks in sections), *(r for s in sections for r in s[1:])]
@@ -164,6 +164,8 @@ def refused_title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str
     standing, prefix = priced.standing(ranks[0]), "cheaper, " if cheaper else ""
     if standing is Standing.OLD_PRICE:
         return f"{prefix}once prices are refreshed ({_ages([priced.candidates[rank - 1] for rank in ranks])})"
+    if standing is Standing.UNLISTED:
+        return f"{prefix}{'but ' if cheaper else ''}no source says that SageMaker sells these types there"
     if standing is Standing.STOPPED:
         longest_h = longest_run_h(priced.candidates[ranks[0] - 1].place, priced.request, priced.context.quotas)
         more = "a higher quota" if priced.context.quotas else "run.time_limit_h"
@@ -300,7 +302,7 @@ def _last(priced: Priced, width: int, shown: Sequence[int], *, called: bool) -> 
     grave = _grave(priced)
     others = [finding for finding in priced.findings if finding not in grave and finding.code != LEANER_CODE]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
-    texts = (unlisted(priced, sorted(shown)), more_rows(priced, len(shown)), counted, price_dates(priced.candidates))
+    texts = (more_rows(priced, len(shown)), counted, price_dates(priced.candidates))
     said = [text for text in texts if text]
     lines = fold(f"  {' '.join(said)}", width)
     commands = [next_command(priced)]

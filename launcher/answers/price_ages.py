@@ -9,14 +9,9 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
 from launcher.pricing.ages import age, rests_on
 from launcher.pricing.candidate import Candidate
-from launcher.pricing.offers import is_unlisted
-from launcher.pricing.priced import Priced
 from launcher.pricing.trust import contradiction
-from launcher.targets.registry import target_of
 
 MAX_CONTRADICTIONS = 3
-NAMED = 2
-"""Rows that a sentence names; of more it says the number."""
 
 
 def price_ages(candidates: Sequence[Candidate]) -> str:
@@ -44,17 +39,6 @@ def price_dates(candidates: Iterable[Candidate]) -> str:
         return ""
     oldest, newest = min(dates), max(dates)
     return f"Prices of {oldest}." if oldest == newest else f"Prices: {oldest} to {newest}."
-
-
-def unlisted(priced: Priced, ranks: Sequence[int]) -> str:
-    """A sentence on the rows whose types no source lists for SageMaker there; "" without any."""
-    prices = {rank: priced.candidates[rank - 1].offer.price for rank in ranks}
-    names = [priced.short_id(rank) for rank, price in prices.items() if is_unlisted(price)]
-    if not names:
-        return ""
-    managed = sum(target_of(priced.candidates[rank - 1].place.target).is_managed for rank in prices)
-    every = "these ml. types" if len(names) == managed else f"{len(names)} of these ml. types"
-    return f"No source says that SageMaker sells {' and '.join(names) if len(names) <= NAMED else every} there."
 
 
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:

@@ -3,8 +3,8 @@
 from launcher.answers import words
 from launcher.answers.headline import unpriced_answer
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.plan_screen import more_rows, refused_title, shown_ranks
-from launcher.answers.price_ages import price_dates, unlisted
+from launcher.answers.plan_screen import more_rows, other_groups, shown_ranks
+from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.answers.serving_table import headline, how, million_title, per_million, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
@@ -28,7 +28,7 @@ def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
     """The rows of the screen under their headings."""
     allowed, refused = ranks_by_standing(priced)
     groups = [("can be used now", allowed)] if allowed else []
-    return [*groups, (refused_title(priced, refused, cheaper=bool(allowed)), refused)] if refused else groups
+    return [*groups, *other_groups(priced, refused, cheaper=bool(allowed))]
 
 
 def _sections(priced: Priced, width: int) -> list[str]:
@@ -80,13 +80,12 @@ def _notes(priced: Priced) -> list[str]:
     hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
     if any(hosted) and not all(hosted):
         notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")
-    shown = [rank for _, ranks in first_groups(priced) for rank in ranks]
-    texts = (unlisted(priced, shown), more_rows(priced, len(shown)), price_dates(priced.candidates))
+    texts = (more_rows(priced, sum(len(ranks) for _, ranks in first_groups(priced))), price_dates(priced.candidates))
     return [*notes, " ".join(text for text in texts if text)]
 
 
 def _next(priced: Priced) -> list[str]:
     _, refused = ranks_by_standing(priced)
-    stale = bool(refused) and priced.standing(refused[0]) is Standing.OLD_PRICE
+    stale = any(priced.standing(rank) is Standing.OLD_PRICE for rank in refused)
     commands = [refresh_command(priced)] if stale else []
     return [f"  next: {line}" for line in (*commands, next_command(priced))]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import NOT_LISTED, SPOT, Key
+from launcher.catalog.store import Row
 from launcher.model.enums import PREPAID, Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
@@ -61,9 +62,9 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     return Offer(_with_discount(price, request), availability, key if isinstance(key, Key) else None)
 
 
-def is_unlisted(price: Price | Unpriced) -> bool:
+def is_unlisted(price: Price | Unpriced | Row | None) -> bool:
     """Whether a price follows from EC2's in a region where no source says that SageMaker sells the type."""
-    return isinstance(price, Price) and NOT_LISTED in price.note
+    return isinstance(price, Price | Row) and NOT_LISTED in price.note
 
 
 def with_fee(priced: Offer, place: Place, request: PlanRequest, hours: float, today: date) -> Offer:

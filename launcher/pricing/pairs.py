@@ -12,6 +12,7 @@ from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.ages import age, rests_on
 from launcher.pricing.chances import BothOutcomes, chance_below
 from launcher.pricing.context import PricingContext
+from launcher.pricing.offers import is_unlisted
 from launcher.pricing.trust import UNLISTED
 from launcher.targets.registry import target_of
 
@@ -58,6 +59,12 @@ class Pair:
         return tuple(title for title, quote in sides if quote is not None and not quote.gate.allows_launch)
 
     @property
+    def unlisted_sides(self) -> tuple[str, ...]:
+        """The sides whose type no source lists in the region."""
+        sides = zip(SIDES, (self.gpu, self.trainium), strict=True)
+        return tuple(title for title, quote in sides if quote is not None and is_unlisted(quote.price))
+
+    @property
     def totals(self) -> tuple[UsdRange, UsdRange] | None:
         """The totals of both sides; None if one is missing."""
         if self.gpu is None or self.trainium is None or self.gpu.usd is None or self.trainium.usd is None:
@@ -96,7 +103,7 @@ def cases(chance: float) -> str:
 
 
 def stale(pair: Pair, context: PricingContext) -> str:
-    """The sentence on the old prices that a comparison rests on, or on jobs that a quota may stop; "" if neither."""
+    """The sentence on what a comparison rests on: old prices, types that no source lists there, a quota; "" if none."""
     if pair.allowed:
         return ""
     ages = []
@@ -106,12 +113,15 @@ def stale(pair: Pair, context: PricingContext) -> str:
             days = age(quote.price, option, rules.today, rules.max_age_days)
             if days.too_old and not days.to_come:
                 ages.append(days.days)
-    if not ages:
-        if not pair.refused_sides:
-            return " A quota may stop these jobs early."
+    if ages:
+        return f" Its prices ({pair.name}) are {max(ages)} days old."
+    if pair.refused_sides:
         rows = "these rows" if len(pair.refused_sides) > 1 else f"the {pair.refused_sides[0]} row"
         return f" A launch of {rows} would be refused."
-    return f" Its prices ({pair.name}) are {max(ages)} days old."
+    if pair.unlisted_sides:
+        sides = " and ".join(pair.unlisted_sides)
+        return f" No source says that SageMaker sells the {sides} type there."
+    return " A quota may stop these jobs early."
 
 
 def side_of(chance: float) -> str:

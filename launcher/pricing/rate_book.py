@@ -16,10 +16,10 @@ from launcher.model.money import Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import days_age, rests_on
-from launcher.pricing.derived_spot import factor, is_derived
+from launcher.pricing.derived_spot import factor, is_derived, own_key
 from launcher.pricing.gate import GateRules
 from launcher.pricing.joint import RandomPrice
-from launcher.pricing.offers import is_requested_spot, override_names, price_key
+from launcher.pricing.offers import is_requested_spot, is_unlisted, override_names, price_key
 from launcher.pricing.spot_prices import SpotForecast, ec2_key, random_price, spot_forecast
 from launcher.targets.registry import target_of
 
@@ -37,7 +37,7 @@ class RateBook:
         self._ages: dict[tuple[str, PurchaseOption], bool] = {}
 
     def offers(self, group: CandidateGroup) -> dict[tuple[int, bool], list[tuple[float, int]]]:
-        """The rates of a group with their locations, the lowest first, by term and by whether they are too old."""
+        """The rates of a group with their locations, the lowest first, by term and by whether they are doubtful."""
         target = target_of(group.target)
         # Targets that are billed alike have the same rates, unless the plan sets some.
         spot = group.option is PurchaseOption.SPOT
@@ -47,8 +47,8 @@ class RateBook:
         known = (billed, group.instance_type, group.option, group.locations, group.terms)
         if known not in self._offers:
             offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
-            for location, term, rate, old in self.rates(group):
-                offers.setdefault((term, old), []).append((rate, location))
+            for location, term, rate, doubtful in self.rates(group):
+                offers.setdefault((term, doubtful), []).append((rate, location))
             names = [(region, zone or "") for region, zone in group.locations]
             for rates in offers.values():
                 rates.sort(key=lambda offer: (offer[0], names[offer[1]]))
@@ -56,7 +56,10 @@ class RateBook:
         return self._offers[known]
 
     def rates(self, group: CandidateGroup) -> Iterator[tuple[int, int, float, bool]]:
-        """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
+        """Every location and term of a group, by index, that has a rate; whether it is doubtful.
+
+        It is if the gate refuses it for its age, or if no source lists the type there (`is_unlisted`).
+        """
         place, keys = group.place(0, group.node_counts[0], 0), self._keys(group)
         rests, derived = rests_on(place), is_derived(place)
         for location in range(len(group.locations)):
@@ -66,9 +69,13 @@ class RateBook:
                     yield location, term, rate, False
                 elif isinstance(key, Key) and (offered := self._offered_at(group, location, key)) is not None:
                     row, published = offered
-                    times = factor(group.place(location, place.nodes, term), self.selector) if derived else 1.0
+                    times: float | None = 1.0
+                    listed: Row | None = row
+                    if derived:
+                        here = group.place(location, place.nodes, term)
+                        times, listed = factor(here, self.selector), self.selector.row(own_key(here))
                     if times is not None:
-                        yield location, term, published * times, self._is_old(row, rests)
+                        yield location, term, published * times, self._is_old(row, rests) or is_unlisted(listed)
 
     def _keys(self, group: CandidateGroup) -> tuple[Key | Unpriced, ...]:
         """The keys of a group's prices by term, in the region of its first place."""

@@ -126,8 +126,8 @@ def best_candidates(
 ) -> list[AnyCandidate]:
     """The best candidate of every type and purchase option: the cheapest with a rate, or else the smallest.
 
-    The best size and place of each, and the best target if the plan names none; a cheaper one at a price that the gate
-    refuses for its age comes beside it.
+    The best size and place of each, and the best target if the plan names none; a cheaper one at a price that is too
+    old or that no source lists there comes beside it.
     `candidate_of` prices a place with its compute in full, which is done only for places whose lower bound could still
     beat the best total.
     """
@@ -136,27 +136,27 @@ def best_candidates(
     for number, group in enumerate(screen.groups):
         target = group.target if context.request.target.kind is not None else ""
         found = screen.offers(number)
-        for old, offers in found:
-            kinds.setdefault((target, group.instance_type, group.option, old), ([], []))[0].append(offers)
+        for doubtful, offers in found:
+            kinds.setdefault((target, group.instance_type, group.option, doubtful), ([], []))[0].append(offers)
         if not found:
             unpriced = screen.unpriced(number)
             kinds.setdefault((target, group.instance_type, group.option, False), ([], []))[1].append(unpriced)
     best = {key: _best(*found, screen, candidate_of) for key, found in kinds.items()}
     return [
         candidate
-        for (target, name, option, old), candidate in best.items()
-        if _is_shown(candidate, best.get((target, name, option, not old)), old=old)
+        for (target, name, option, doubtful), candidate in best.items()
+        if _is_shown(candidate, best.get((target, name, option, not doubtful)), doubtful=doubtful)
     ]
 
 
-def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, old: bool) -> bool:
-    """Whether the best candidate of one age of prices says something that the one of the other age does not.
+def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, doubtful: bool) -> bool:
+    """Whether the best candidate at doubtful prices, or at the others, says something that the other one does not.
 
-    An old price is shown only if it is the cheaper one, and a missing price only if there is no old one either.
+    A doubtful price is shown only if it is the cheaper one, and a missing one only if there is no doubtful one either.
     """
-    if other is None or (candidate.usd is None and not old):
+    if other is None or (candidate.usd is None and not doubtful):
         return other is None
-    return not old or other.usd is None or bool(other.refusals) or (candidate.usd or 0) < other.usd
+    return not doubtful or other.usd is None or bool(other.refusals) or (candidate.usd or 0) < other.usd
 
 
 def _best(
@@ -226,7 +226,7 @@ class _Screen:
         self._unused: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def offers(self, number: int) -> list[tuple[bool, _Offers]]:
-        """The places of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
+        """The places of a group with a rate and a long enough offering, by whether its price is doubtful."""
         group, book = self.groups[number], self._book.offers(self.groups[number])
         if group.option in PREPAID:
             lengths = (
@@ -234,7 +234,10 @@ class _Screen:
             )
             if all(length is None for length in lengths):
                 return []
-        return [(old, _Offers(number, term, rates, self._nearest(group, rates))) for (term, old), rates in book.items()]
+        return [
+            (doubtful, _Offers(number, term, rates, self._nearest(group, rates)))
+            for (term, doubtful), rates in book.items()
+        ]
 
     def rows(self, offers: list[_Offers], best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of offers of one type and purchase option that could still be the best.

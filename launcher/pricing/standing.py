@@ -11,6 +11,7 @@ from launcher.pricing.candidate import AnyCandidate, Candidate, order
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import OVER_BUDGET
+from launcher.pricing.offers import is_unlisted
 
 
 class Standing(IntEnum):
@@ -19,15 +20,21 @@ class Standing(IntEnum):
     ALLOWED = 0
     STOPPED = 1
     """Allowed, and SageMaker may stop the job before its end: by the default of a quota, which an account can raise."""
-    OLD_PRICE = 2
+    UNLISTED = 2
+    """Allowed, and no source says that SageMaker sells the type in the region: its price follows from EC2's there."""
+    OLD_PRICE = 3
     """Refused until the price is read again."""
-    OVER_BUDGET = 3
-    UNKNOWN_FEES = 4
+    OVER_BUDGET = 4
+    UNKNOWN_FEES = 5
     """Refused until the plan gives the fees of its service."""
-    NOT_OWNED = 5
+    NOT_OWNED = 6
     """A commitment that a launch would not buy."""
-    IMPOSSIBLE = 6
-    UNPRICED = 7
+    IMPOSSIBLE = 7
+    UNPRICED = 8
+
+
+AT_RISK = (Standing.STOPPED, Standing.UNLISTED)
+"""What a launch does not refuse, and may not end well."""
 
 
 def standing(candidate: Candidate, gate: Callable[[], Gate]) -> Standing:
@@ -47,11 +54,10 @@ def standing(candidate: Candidate, gate: Callable[[], Gate]) -> Standing:
         (Standing.OLD_PRICE, is_old(price, candidate.place, context)),
     )
     reason = next((reason for reason, holds in refused if holds), Standing.ALLOWED)
-    if reason is not Standing.ALLOWED or not _has_limit(context):
-        return reason
-    decided = gate()
-    by_code = {0: Standing.ALLOWED, OVER_BUDGET: Standing.OVER_BUDGET}
-    return by_code.get(decided.exit_code, Standing.IMPOSSIBLE)
+    if reason is Standing.ALLOWED and _has_limit(context):
+        by_code = {0: Standing.ALLOWED, OVER_BUDGET: Standing.OVER_BUDGET}
+        reason = by_code.get(gate().exit_code, Standing.IMPOSSIBLE)
+    return Standing.UNLISTED if reason is Standing.ALLOWED and is_unlisted(price) else reason
 
 
 def is_old(price: Price, place: Place, context: PricingContext) -> bool:

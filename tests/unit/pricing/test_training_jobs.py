@@ -9,6 +9,7 @@ from launcher.answers.plan_screen import page
 from launcher.catalog.load import load
 from launcher.model.enums import Availability
 from launcher.model.money import Price
+from launcher.pricing.offers import is_unlisted
 from launcher.pricing.own_cluster import own_cluster
 from launcher.pricing.standing import Standing
 from launcher.pricing.trust import UNLISTED
@@ -43,12 +44,27 @@ def test_screens_say_that_no_source_has_the_type_in_sagemaker_there(priced, kind
     assert isinstance(quote.price, Price)
     assert quote.availability is Availability.UNKNOWN
     listed = " ".join(" ".join(page(unlisted, width)).split())
-    assert "No source says that SageMaker sells" in listed
+    assert "no source says that SageMaker sells these types there" in listed
     screen = " ".join(" ".join(quote_screen.page(quote, 1, width, unlisted)).split())
     assert "no source says that SageMaker sells ml.p5.48xlarge in eu-north-1" in screen
     there = priced({**JOBS, "target": {**JOBS["target"], "kind": kind}})
-    assert "No source" not in " ".join(page(there, width))
+    assert "no source" not in " ".join(page(there, width))
     assert UNLISTED not in [finding.code for finding in there.quote(1).findings]
+
+
+def test_type_that_no_source_lists_does_not_come_before_one_that_can_be_bought(priced):
+    target = {"region": "eu-north-1", "instance_type": "p5.48xlarge", "kind": ["sagemaker-training", "ec2"]}
+    open_plan = priced({**JOBS, "target": target, "purchase": {"option": "any"}})
+    first = open_plan.candidates[0]
+    assert open_plan.standing(1) is Standing.ALLOWED
+    assert not is_unlisted(first.offer.price)
+    unlisted = [
+        (rank, candidate.usd)
+        for rank, candidate in enumerate(open_plan.candidates, start=1)
+        if is_unlisted(candidate.offer.price)
+    ]
+    assert {open_plan.standing(rank) for rank, _ in unlisted} == {Standing.UNLISTED}
+    assert min(usd for _, usd in unlisted) < first.usd
 
 
 def test_warm_pool_is_billed_in_full_if_requested(priced):
