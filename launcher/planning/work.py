@@ -110,6 +110,7 @@ class Estimator:
             return None
         if not self.facts.measured:
             return None
+        # Only plans with measurements need the module, and `plan` has to start fast.
         from launcher.planning.posterior import posterior
 
         shape = self.shape(train, self.catalog.instance_types[instance_type], nodes)
@@ -177,6 +178,7 @@ class Estimator:
         numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(numbers.expected_hours.mid, lost)
+        # The estimate has the overhead of the automatic interval: that of the plan takes its place.
         hours = _cap_hours(numbers.expected_hours.scale((1 + overhead) / (1 + lost.fraction)))
         return Work(
             instance_type=facts.name,
@@ -204,6 +206,7 @@ class Estimator:
         """
         if not self.job_command.programs or shape.measured_tokens_per_s is not None:
             return None
+        # A measured rate has the chips that the command leaves idle in it already.
         if self.learn_rate(facts.name, shape.nodes) is not None:
             return None
         from launcher.planning.idle_chips import working
