@@ -46,7 +46,7 @@ Coefficients = Mapping[str, float]
 Vector = list[float]
 
 
-def estimated(row: Row, coefficients: Coefficients) -> rate.Rate:
+def estimated(row: Row, coefficients: Coefficients) -> rate.CopyRate:
     """The estimated rate of all copies of a row together, at the row's load."""
     step = neuron.times(row.copy, coefficients) if row.neuron else gpu.times(row.copy, coefficients)
     one = rate.rate_of(row.copy, step, coefficients["scheduling"], live=row.live)

@@ -23,7 +23,7 @@ from typing import Any
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 
 MAX_S = 1.0
@@ -32,7 +32,7 @@ A_JOB = 16
 
 def facts(address: str, token: str) -> JobFacts | None:
     """The status of the first job."""
-    connection = to_endpoint(Endpoint(name="large", address=address, authority=None, token=lambda: token))
+    connection = to_endpoint(ApiEndpoint(name="large", address=address, authority=None, token=lambda: token))
     jobs = KubernetesJobs(connection=connection, namespace="default", kind="Job")
     return jobs.facts(Submitted(job="job-0", key="job-0", folder="default"))
 

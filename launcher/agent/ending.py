@@ -23,7 +23,7 @@ from launcher.agent.node.notice import (
     Notice,
 )
 from launcher.agent.node.placement import Placement
-from launcher.agent.supervision import Outcome
+from launcher.agent.supervision import CommandEnd
 
 # The report's words for an end (launcher/model/report.py: EndedBy).
 COMPLETED, FAILED, NODE_LOST = "completed", "failure", "node-lost"
@@ -112,7 +112,7 @@ def from_error(error: AgentError) -> Ending:
     return failure(error.exit_code, str(error))
 
 
-def command_ending(outcome: Outcome) -> Ending:
+def command_ending(outcome: CommandEnd) -> Ending:
     """The ending that follows from the end of the command alone."""
     if outcome.hung:
         return failure(exits.HUNG, outcome.hung)
@@ -157,7 +157,7 @@ def at_time_limit(end: Ending, spec: JobSpec, place: Placement, events: Path, *,
     return replace(end, event="failed", exit_code=exits.OUT_OF_TIME, reason=reason)
 
 
-def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
+def upload_patience_s(outcome: CommandEnd, *, final_s: float) -> float:
     """Maximum seconds for the last checkpoints to reach the store.
 
     `final_s` is the maximum for the last checkpoint of a completed command.

@@ -51,7 +51,7 @@ from launcher.agent.node.stillness import Stillness
 from launcher.agent.steps import AFTER, BEFORE, COMMAND, Steps, StepServices
 from launcher.agent.store import guard_messages, heartbeat, stop_watch
 from launcher.agent.store.objects import Store
-from launcher.agent.supervision import AttemptServices, Outcome, Supervision
+from launcher.agent.supervision import AttemptServices, CommandEnd, Supervision
 
 MARKED_NAME = "checkpoints-are-marked"
 """File next to the events, with the run's id: in this run a checkpoint was renamed into place, or got a `_DONE`."""
@@ -511,7 +511,7 @@ class Session:
     def _taken_over(self, reason: str) -> None:
         self._notices.put(Notice(source=TAKEN_OVER, detail=reason))
 
-    def _ending(self, outcome: Outcome, services: AttemptServices) -> Ending:
+    def _ending(self, outcome: CommandEnd, services: AttemptServices) -> Ending:
         """Upload the rest, then return how the attempt ended."""
         end = ending.command_ending(outcome)
         if outcome.notice is None:
@@ -528,7 +528,7 @@ class Session:
             return ending.failure(lacking.code, f"the command completed, but {lacking.reason}")
         return end
 
-    def _deliver_last(self, outcome: Outcome, services: AttemptServices, *, completed: bool) -> Lack | None:
+    def _deliver_last(self, outcome: CommandEnd, services: AttemptServices, *, completed: bool) -> Lack | None:
         uploader, newest = services.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         unsent = uploader.finish(deadline) if uploader is not None else []

@@ -46,7 +46,7 @@ _FAILURE_GRACE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CommandEnd:
     """How the command ended.
 
     Attributes:
@@ -121,7 +121,7 @@ class Supervision:
         self._stragglers = straggler_watch.watch(services.peers, services.forecast, services.log, spec.quoted)
         self._shutdown = Shutdown(command, signal_name=spec.checkpoint.signal, log=services.log)
 
-    def run(self) -> Outcome:
+    def run(self) -> CommandEnd:
         """Follow the command until it and all its processes have ended."""
         watch, idle_chips = self._services.watch, IdleChips(self._log)
         peers = self._services.peers
@@ -140,7 +140,7 @@ class Supervision:
         idle_chips.stop()
         rates.stop()
         self._go_on("the last check for checkpoints", self._last_poll)
-        return Outcome(
+        return CommandEnd(
             returncode=self._command.returncode or 0,
             notice=self._notice,
             hung=self._hung,

@@ -15,7 +15,7 @@ _NO_KEY = frozenset(("NotFoundException", "InvalidArnException"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class KmsKey:
     """A key: KMS's terms for its state, its use and its kind."""
 
     arn: str
@@ -29,7 +29,7 @@ class Key:
         return self.usage == "ENCRYPT_DECRYPT" and self.spec == "SYMMETRIC_DEFAULT"
 
 
-def key(session: Session, arn: str) -> Key | None:
+def key(session: Session, arn: str) -> KmsKey | None:
     """A key by its ARN, requested in its own region; None if it does not exist.
 
     Raises:
@@ -39,7 +39,7 @@ def key(session: Session, arn: str) -> Key | None:
     if answer is None:
         return None
     metadata = answer["KeyMetadata"]
-    return Key(
+    return KmsKey(
         arn=str(metadata["Arn"]),
         state=str(metadata.get("KeyState", "")),
         usage=str(metadata.get("KeyUsage", "")),

@@ -49,7 +49,7 @@ class GroupState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueState:
+class PcsQueue:
     """A queue: its state, and the ids of its node groups."""
 
     id: str
@@ -105,7 +105,7 @@ def _group(description: Mapping[str, Any]) -> GroupState:
     )
 
 
-def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
+def queues(session: Session, cluster: str) -> tuple[PcsQueue, ...]:
     """The queues of a cluster; empty if the cluster does not exist."""
     states = []
     for id_ in _ids(session, cluster, "queue"):
@@ -115,7 +115,7 @@ def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
             str(configuration["computeNodeGroupId"])
             for configuration in queue.get("computeNodeGroupConfigurations", ())
         )
-        states.append(QueueState(id=id_, name=str(queue["name"]), status=str(queue["status"]), groups=ids))
+        states.append(PcsQueue(id=id_, name=str(queue["name"]), status=str(queue["status"]), groups=ids))
     return tuple(states)
 
 

@@ -17,7 +17,7 @@ from launcher.model.removal import Removal
 
 if TYPE_CHECKING:
     from launcher.catalog.load import Catalog
-    from launcher.workflow.deploy.down import Subject
+    from launcher.workflow.deploy.down import RemovalTarget
 
 RemovedRegion = Annotated[
     str | None,
@@ -108,7 +108,7 @@ def _use_up(
 
 
 def _stacks_down(
-    resolved: "Subject",
+    resolved: "RemovalTarget",
     environment: Mapping[str, str],
     catalog: "Catalog",
     *,

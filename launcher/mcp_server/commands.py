@@ -72,7 +72,7 @@ def refusal(problem: SlipwayError) -> CommandOutput:
 
 
 @dataclass(slots=True)
-class Started:
+class StartedCommands:
     """The commands that one server has started, by the id of their approval.
 
     Each is a session of its own: it goes on when the agent, and the server with it, has ended.

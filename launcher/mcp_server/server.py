@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from launcher.answers.json_schemas import schema_of
-from launcher.mcp_server.commands import WAIT_S, CommandOutput, Started, answer_of, refusal
+from launcher.mcp_server.commands import WAIT_S, CommandOutput, StartedCommands, answer_of, refusal
 from launcher.mcp_server.tools import TOOLS, Tool
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.visible_text import visible_json
@@ -37,7 +37,7 @@ class SlipwayServer:
 
     folder: Path
     environment: Mapping[str, str]
-    started: Started = field(default_factory=Started)
+    started: StartedCommands = field(default_factory=StartedCommands)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> CommandOutput:
         """Carry out a call; every refusal is an answer."""

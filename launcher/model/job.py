@@ -31,7 +31,7 @@ class JobState(StrEnum):
 
 
 @record
-class Attempt:
+class SchedulerAttempt:
     """One run of a job's batch script; a running attempt has neither end nor exit code."""
 
     # From 1.
@@ -79,7 +79,7 @@ class JobFacts:
     # The nodes on which it runs.
     nodes: tuple[str, ...]
     # The last known one, None for a job that has never run.
-    attempt: Attempt | None
+    attempt: SchedulerAttempt | None
     # The job has failed, and its other pods keep their nodes until it is cancelled.
     keeps_nodes: bool = False
     # The time that its service bills, None without such a service.

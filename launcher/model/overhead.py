@@ -16,7 +16,7 @@ HIGH_SHARE = 1 / 3
 
 
 @record
-class Overhead:
+class OverheadCost:
     """Dollars of a total that are not the job's work; `largest` are the names of the largest lines."""
 
     usd: Decimal
@@ -37,7 +37,7 @@ class Overhead:
         )
 
 
-def overhead_of(components: Iterable[CostComponent]) -> Overhead:
+def overhead_of(components: Iterable[CostComponent]) -> OverheadCost:
     """The overhead of a training quote's lines: start-up, idle tail, network, head node, monitoring.
 
     Instance hours of the job, and storage, are the work.
@@ -45,7 +45,7 @@ def overhead_of(components: Iterable[CostComponent]) -> Overhead:
     priced = [(component, component.usd) for component in components if component.usd is not None]
     lines = [(usd, component.name) for component, usd in priced if _is_overhead(component)]
     largest = sorted((line for line in lines if line[0]), reverse=True)[:MAX_NAMED]
-    return Overhead(
+    return OverheadCost(
         usd=sum((usd for usd, _ in lines), Decimal(0)),
         total_usd=sum((usd for _, usd in priced), Decimal(0)),
         largest=tuple(name for _, name in largest),

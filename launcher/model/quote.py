@@ -10,7 +10,7 @@ from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.machine_image import MachineImage
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
-from launcher.model.overhead import Overhead, overhead_of
+from launcher.model.overhead import OverheadCost, overhead_of
 from launcher.model.plan import SHORT_ID, Plan
 from launcher.model.range_causes import RangeCauses
 from launcher.model.record import INTERNAL, record
@@ -178,7 +178,7 @@ class Quote:
         return any(component.unpriced is not None and component.group != "compute" for component in self.components)
 
     @property
-    def overhead(self) -> Overhead | None:
+    def overhead(self) -> OverheadCost | None:
         """The part of the total that is not the job's work; None for serving, and without a total."""
         if self.usd is None or self.work is None or self.plan.request.workload.train is None:
             return None

@@ -91,7 +91,7 @@ def failure_rates(chips: int, stack: Stack, facts: TrainingFacts) -> FailureRate
     return FailureRates(of_nodes + software.mid, chips * per_chip.high + software.high, of_nodes)
 
 
-class Losses(NamedTuple):
+class FailureLosses(NamedTuple):
     """Time lost to failures in addition to a job's own checkpoints, per hour of progress: middle and high case."""
 
     interval_s: float | None
@@ -101,7 +101,7 @@ class Losses(NamedTuple):
 
 def losses_of_hours(
     hours: float, write: Range, failures: FailureRates, restart: Range, *, interval_s: float | None, saves: bool
-) -> Losses:
+) -> FailureLosses:
     """The time that failures add to a job given in hours of progress, which include its checkpoints (Daly 2006).
 
     Args:
@@ -129,7 +129,7 @@ def losses_of_hours(
 
     middle = lost_share(write.mid, failures.per_h, restart.mid)
     high = lost_share(write.high, failures.high_per_h, restart.high)
-    return Losses(interval_s if saves else None, middle, max(middle, high))
+    return FailureLosses(interval_s if saves else None, middle, max(middle, high))
 
 
 def _overhead(checkpoint_s: float, failures_per_h: float, restart_minutes: float) -> tuple[float, float]:

@@ -24,7 +24,7 @@ TENTH = 1.2816
 """Standard deviations of a normal distribution from its middle to its 10th and its 90th percentile."""
 
 
-class Rate(NamedTuple):
+class TokenRate(NamedTuple):
     """Tokens per second of all chips and the resulting MFU, low, middle, high, and the scale of their spread."""
 
     tokens_low: float
@@ -36,7 +36,7 @@ class Rate(NamedTuple):
     scale: float
 
 
-def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
+def rate(shape: TrainingShape, facts: TrainingFacts) -> TokenRate:
     """The steady rate of all chips together: estimated, or scaled from a measurement on one node."""
     capacity = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
     if shape.measured_tokens_per_s is not None:
@@ -57,7 +57,7 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
         alone = math.inf if learned.contradiction else mfu.scale
         width = math.exp(min(TENTH * learned.scale, facts.quantile * alone))
         mfu = utilisation.Mfu(low=mid / width, mid=mid, high=mid * width, scale=learned.scale)
-    return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
+    return TokenRate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
 
 
 def _posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) -> Posterior | None:
@@ -135,7 +135,7 @@ def _gather_factor(shape: TrainingShape, node_gbps: float, mfu: float, micro_bat
     return 1.0 / math.cbrt(1.0 + (gather_seconds(shape, node_gbps) / arithmetic_s) ** 3)
 
 
-def _measured_rate(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:
+def _measured_rate(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> TokenRate:
     """The rate from a measurement on one node; the `step` term estimates the scaling loss on more nodes.
 
     The batch is the job's, as if the one node processed all of it. The range grows with the loss.
@@ -150,4 +150,4 @@ def _measured_rate(shape: TrainingShape, facts: TrainingFacts, capacity: float) 
     constants = facts.constants
     scale = constants["measured_scale"].mid + constants["measured_loss_share"].mid * loss
     low, high = tokens * math.exp(-scale), tokens * math.exp(scale)
-    return Rate(low, tokens, high, low / capacity, tokens / capacity, high / capacity, scale)
+    return TokenRate(low, tokens, high, low / capacity, tokens / capacity, high / capacity, scale)

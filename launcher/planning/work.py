@@ -19,7 +19,7 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.egress_choice import EgressOptions
-from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
+from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureLosses, FailureRates, Overhead
 from launcher.planning.job_command import JobCommand
 from launcher.planning.outside_command import hours_outside_command
 from launcher.planning.shape import ADAPTERS, MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
@@ -295,7 +295,7 @@ class Estimator:
             restart=self._own_restart(facts.name),
         )
 
-    def _losses(self, hours: float, write_s: Range | None, failures: FailureRates) -> Losses:
+    def _losses(self, hours: float, write_s: Range | None, failures: FailureRates) -> FailureLosses:
         """The time that failures add to hours of progress, at the plan's interval between checkpoints or Daly's."""
         least = goodput.UNKNOWN_WRITE_S
         return goodput.losses_of_hours(
@@ -486,7 +486,7 @@ def _states_line(shape: TrainingShape | None, train: TrainingWorkload) -> tuple[
     return (Assumption(name=name, value=f"{needed:.3g}", unit="GiB", source=source),)
 
 
-def _failure_lines(lost: Losses, failures: float) -> tuple[Assumption, ...]:
+def _failure_lines(lost: FailureLosses, failures: float) -> tuple[Assumption, ...]:
     """What failures and checkpoints add to a job given in hours, as lines of the quote."""
     return (
         Assumption(

@@ -31,7 +31,7 @@ from launcher.sandbox.aws import access_log
 from launcher.sandbox.aws.access_log import S3Request
 from launcher.sandbox.aws.ledger import Resource
 from launcher.sandbox.cluster.existing import ExistingCluster
-from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.nodes import NodeState
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer
@@ -215,9 +215,9 @@ class Sandbox:
         """The names of the running clusters."""
         return tuple(cluster["name"] for cluster in self.call("clusters"))
 
-    def nodes(self, cluster: str) -> tuple[NodeView, ...]:
+    def nodes(self, cluster: str) -> tuple[NodeState, ...]:
         """The current nodes of a cluster."""
-        return tuple(NodeView(**node) for node in self.cluster_facts(cluster)["nodes"])
+        return tuple(NodeState(**node) for node in self.cluster_facts(cluster)["nodes"])
 
     def groups(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
         """The maximum size of each queue of a Slurm cluster, also while its fleet is stopped."""

@@ -129,10 +129,10 @@ class Server:
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
         from launcher.sandbox.aws.auto_scaling import Groups  # noqa: PLC0415
-        from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415
-        from launcher.sandbox.aws.pcs import Pcs  # noqa: PLC0415
+        from launcher.sandbox.aws.ledger import EmulationLedger  # noqa: PLC0415
+        from launcher.sandbox.aws.pcs import EmulatedPcs  # noqa: PLC0415
         from launcher.sandbox.aws.registration import install  # noqa: PLC0415
-        from launcher.sandbox.aws.training_jobs import TrainingJobs  # noqa: PLC0415
+        from launcher.sandbox.aws.training_jobs import EmulatedTrainingJobs  # noqa: PLC0415
         from launcher.sandbox.aws.web import serve  # noqa: PLC0415
         from launcher.sandbox.cluster.registry import Registry  # noqa: PLC0415
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
@@ -142,15 +142,15 @@ class Server:
         self._cli_environment = {**environment.machine_environment(os.environ), MARK: mark}
         self._aws_cli: subprocess.Popen[bytes] | None = None
         self._making = threading.Lock()
-        self._ledger = Ledger()
+        self._ledger = EmulationLedger()
         self.port = sockets[0].getsockname()[1]
         self._keys = KeyRing(issued_keys.issued_key)
         pods = partial(pod_environment, self.port, self._keys.owner)
         self._registry = Registry(short, mark, with_slurm=with_slurm, pods=pods, keys=self._keys)
         self._behaviour = Behaviour()
-        self._training = TrainingJobs(folder / "training", mark, pods)
+        self._training = EmulatedTrainingJobs(folder / "training", mark, pods)
         self._instances = Groups(folder / "instances", mark, pods, self._keys, self._start_aws_cli)
-        pcs = Pcs(self._registry)
+        pcs = EmulatedPcs(self._registry)
         install(
             self._ledger, self._registry, lambda: self._behaviour, jobs=self._training, groups=self._instances, pcs=pcs
         )
@@ -249,14 +249,14 @@ class Server:
         from moto.s3.models import s3_backends  # noqa: PLC0415  moto again
         from moto.sagemaker.models import sagemaker_backends  # noqa: PLC0415  moto again
 
-        from launcher.sandbox.aws.pod_cluster import FAILURE, PodCluster  # noqa: PLC0415  moto again
+        from launcher.sandbox.aws.pod_cluster import FAILURE, EmulatedPodCluster  # noqa: PLC0415  moto again
 
         stores = list(s3_backends[ACCOUNT]["aws"].buckets.values())
         place = f"/{BOOTS_FOLDER}/"
         reported = sum(place in key and key.endswith(FAILED_BOOT) for store in stores for key in list(store.keys))
         regions = [backend for _, backend in list(sagemaker_backends[ACCOUNT].items())]
         clusters = [cluster for backend in regions for cluster in list(backend.clusters.values())]
-        pods = [cluster for cluster in clusters if isinstance(cluster, PodCluster)]
+        pods = [cluster for cluster in clusters if isinstance(cluster, EmulatedPodCluster)]
         stayed = sum(node.status == FAILURE for pod in pods for node in list(pod.nodes.values()))
         return int(reported + stayed + sum(len(pod.failed_starts) for pod in pods))
 

@@ -37,7 +37,7 @@ _PRESIGNED = {
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-class Refusal(Enum):
+class SignatureFault(Enum):
     """The reason of a refusal."""
 
     UNSIGNED = "unsigned"
@@ -53,7 +53,7 @@ class Refusal(Enum):
 class AccessError(Exception):
     """A request that no key of the sandbox has signed."""
 
-    def __init__(self, refusal: Refusal, message: str) -> None:
+    def __init__(self, refusal: SignatureFault, message: str) -> None:
         super().__init__(message)
         self.refusal, self.message = refusal, message
 
@@ -93,9 +93,9 @@ def refuse_foreign(host: str, origin: str | None, *, own_origin: bool = False) -
     """
     name = urlsplit(f"//{host}").hostname or ""
     if name not in _LOCAL and not name.endswith(".localhost"):
-        raise AccessError(Refusal.PLACE, f"host {host[:100]!r}: the sandbox answers only as localhost")
+        raise AccessError(SignatureFault.PLACE, f"host {host[:100]!r}: the sandbox answers only as localhost")
     if origin is not None and not (own_origin and origin == f"http://{host}"):
-        raise AccessError(Refusal.PLACE, f"origin {origin[:100]!r}: the sandbox does not answer web pages")
+        raise AccessError(SignatureFault.PLACE, f"origin {origin[:100]!r}: the sandbox does not answer web pages")
 
 
 def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozenset()) -> AccessKey:
@@ -108,7 +108,7 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
     """
     query = request.query
     if not request.target.startswith("/"):
-        raise AccessError(Refusal.UNSIGNED, "the request names no path")
+        raise AccessError(SignatureFault.UNSIGNED, "the request names no path")
     if "Signature" in query and "AWSAccessKeyId" in query:
         return _check_version_2(request, query, keys)
     presigned = "X-Amz-Signature" in query
@@ -117,9 +117,9 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
     try:
         signed_at = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
     except ValueError:
-        raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing or not a date") from None
+        raise AccessError(SignatureFault.UNSIGNED, "X-Amz-Date is missing or not a date") from None
     if not claim.moment.startswith(claim.day):
-        raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
+        raise AccessError(SignatureFault.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
     signed = signed_at
     _refuse_another_time(signed, query if presigned else None, claim.service)
     expected = version_4(
@@ -135,7 +135,7 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
     )
     if not compare_digest(expected.encode(), claim.signature.encode()):
         raise AccessError(
-            Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"
+            SignatureFault.SIGNATURE, "the request signature we calculated does not match the signature you provided"
         )
     return key
 
@@ -144,21 +144,21 @@ def _claim_of_header(headers: Mapping[str, str]) -> _Claim:
     algorithm, _, fields = headers.get("authorization", "").partition(" ")
     values = {name: value for name, _, value in (field.strip().partition("=") for field in fields.split(","))}
     if algorithm != _ALGORITHM or set(values) != set(_PRESIGNED):
-        raise AccessError(Refusal.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
+        raise AccessError(SignatureFault.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
     return _claim(values, headers.get("x-amz-date", ""), headers.get("x-amz-security-token", ""))
 
 
 def _claim_of_query(query: Mapping[str, str]) -> _Claim:
     values = {name: query.get(parameter, "") for name, parameter in _PRESIGNED.items()}
     if query.get("X-Amz-Algorithm") != _ALGORITHM:
-        raise AccessError(Refusal.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
+        raise AccessError(SignatureFault.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
     return _claim(values, query.get("X-Amz-Date", ""), query.get("X-Amz-Security-Token", ""))
 
 
 def _claim(values: Mapping[str, str], moment: str, token: str) -> _Claim:
     scope = values["Credential"].split("/")
     if len(scope) != 5 or scope[-1] != "aws4_request" or not scope[0]:  # noqa: PLR2004  key/day/region/service/aws4_request
-        raise AccessError(Refusal.UNSIGNED, "the credential is malformed: KEY/DAY/REGION/SERVICE/aws4_request")
+        raise AccessError(SignatureFault.UNSIGNED, "the credential is malformed: KEY/DAY/REGION/SERVICE/aws4_request")
     key, day, region, service, _ = scope
     names = tuple(values["SignedHeaders"].split(";"))
     return _Claim(
@@ -176,11 +176,11 @@ def _claim(values: Mapping[str, str], moment: str, token: str) -> _Claim:
 def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
     key = keys.find(key_id)
     if key is None:
-        raise AccessError(Refusal.KEY, f"access key {key_id[:100]} does not belong to this sandbox")
+        raise AccessError(SignatureFault.KEY, f"access key {key_id[:100]} does not belong to this sandbox")
     if not compare_digest(key.token.encode(), token.encode()):
-        raise AccessError(Refusal.SESSION, f"the session token does not belong to access key {key_id}")
+        raise AccessError(SignatureFault.SESSION, f"the session token does not belong to access key {key_id}")
     if key.ends is not None and key.ends <= datetime.now(UTC):
-        raise AccessError(Refusal.EXPIRED, f"access key {key_id} expired at {key.ends:%Y-%m-%dT%H:%M:%SZ}")
+        raise AccessError(SignatureFault.EXPIRED, f"access key {key_id} expired at {key.ends:%Y-%m-%dT%H:%M:%SZ}")
     return key
 
 
@@ -188,14 +188,16 @@ def _refuse_another_time(signed: datetime, query: Mapping[str, str] | None, serv
     now = datetime.now(UTC)
     if query is None:
         if abs(now - signed) > _SKEW:
-            raise AccessError(Refusal.TIME, f"the request was signed at {signed:%Y%m%dT%H%M%SZ}, it is {now:{_WHEN}}")
+            raise AccessError(
+                SignatureFault.TIME, f"the request was signed at {signed:%Y%m%dT%H%M%SZ}, it is {now:{_WHEN}}"
+            )
         return
     expires = query.get("X-Amz-Expires", "")
     if not expires.isdecimal() or not 1 <= int(expires) <= _LONGEST_S:
-        raise AccessError(Refusal.UNSIGNED, f"X-Amz-Expires is {expires[:20]!r}, allowed: 1 to {_LONGEST_S} s")
+        raise AccessError(SignatureFault.UNSIGNED, f"X-Amz-Expires is {expires[:20]!r}, allowed: 1 to {_LONGEST_S} s")
     lasts = timedelta(seconds=_STS_S if service == "sts" else int(expires))
     if signed - now > _SKEW or now > signed + lasts:
-        raise AccessError(Refusal.EXPIRED, "the presigned request has expired, or is not valid yet")
+        raise AccessError(SignatureFault.EXPIRED, "the presigned request has expired, or is not valid yet")
 
 
 def _query_signed(request: Request, left_out: frozenset[str]) -> str:
@@ -208,7 +210,7 @@ def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
     # The signature holds the hash of the body, whether its header is signed or not.
     unsigned = needed - set(claim.names) - {"x-amz-content-sha256"}
     if unsigned:
-        raise AccessError(Refusal.SIGNATURE, f"unsigned headers: {', '.join(sorted(unsigned))}")
+        raise AccessError(SignatureFault.SIGNATURE, f"unsigned headers: {', '.join(sorted(unsigned))}")
     return {name: request.headers.get(name, "") for name in claim.names}
 
 
@@ -220,7 +222,9 @@ def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
         return declared
     digest = sha256(request.body()).hexdigest()
     if declared not in (None, digest):
-        raise AccessError(Refusal.BODY, "the provided x-amz-content-sha256 header does not match what was computed")
+        raise AccessError(
+            SignatureFault.BODY, "the provided x-amz-content-sha256 header does not match what was computed"
+        )
     return digest
 
 
@@ -228,7 +232,7 @@ def _check_version_2(request: Request, query: Mapping[str, str], keys: KeyRing) 
     key = _key(query["AWSAccessKeyId"], query.get("x-amz-security-token", ""), keys)
     expires = query.get("Expires", "")
     if not expires.isdecimal() or int(expires) < datetime.now(UTC).timestamp():
-        raise AccessError(Refusal.EXPIRED, "the presigned request has expired")
+        raise AccessError(SignatureFault.EXPIRED, "the presigned request has expired")
     headers = {name: value for name, value in query.items() if name.startswith("x-amz-")}
     headers |= {
         name: value
@@ -241,6 +245,6 @@ def _check_version_2(request: Request, query: Mapping[str, str], keys: KeyRing) 
     expected = version_2(request.method, target, headers, secret=key.secret, expires=expires)
     if not compare_digest(expected.encode(), query["Signature"].encode()):
         raise AccessError(
-            Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"
+            SignatureFault.SIGNATURE, "the request signature we calculated does not match the signature you provided"
         )
     return key

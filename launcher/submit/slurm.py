@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from launcher.model.job import Attempt, JobFacts, Submitted
+from launcher.model.job import JobFacts, SchedulerAttempt, Submitted
 from launcher.submit import slurm_output
 from launcher.submit.callers import OF_NETWORKS
 from launcher.submit.jobs import Chunk, CutOffError, NoPartitionError, SchedulerError, UnreachableError
@@ -189,7 +189,7 @@ class Slurm:
         accounting = slurm_output.parse_sacct(printed)
         return None if accounting is None else accounting[0]
 
-    def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
+    def attempts(self, job: Submitted) -> tuple[SchedulerAttempt, ...]:
         """The attempts that Slurm knows: all attempts with accounting, else only the last."""
         command = _ACCOUNTING.format(**self._parameters(job))
         accounting = slurm_output.parse_sacct(self._query(command, f"job {job.job}").out)

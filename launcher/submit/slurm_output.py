@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from launcher.model.job import Attempt, JobFacts, JobState
+from launcher.model.job import JobFacts, JobState, SchedulerAttempt
 from launcher.submit.jobs import SchedulerError
 
 STATES = {
@@ -104,7 +104,7 @@ def parse_scontrol(printed: str) -> JobFacts:
     )
 
 
-def parse_sacct(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
+def parse_sacct(printed: str) -> tuple[JobFacts, tuple[SchedulerAttempt, ...]] | None:
     """A job from `sacct --duplicates --parsable2 --noheader`, one line per attempt; None if it printed no line.
 
     The columns are `ACCOUNTED`, times in `TIME_FORMAT`.
@@ -113,7 +113,7 @@ def parse_sacct(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
     if not rows:
         return None
     rows.sort(key=lambda row: -1 if (began := _number(row[1])) is None else began)
-    attempts: list[Attempt] = []
+    attempts: list[SchedulerAttempt] = []
     for word, began, ended, code, nodes, _ in rows:
         over = state_of(word) is not JobState.RUNNING
         attempt = _attempt(
@@ -139,7 +139,9 @@ def parse_sacct(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
     return facts, tuple(attempts)
 
 
-def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str, ...], word: str) -> Attempt | None:
+def _attempt(
+    *, number: int, began: str, ended: str, code: str, nodes: tuple[str, ...], word: str
+) -> SchedulerAttempt | None:
     """An attempt from Slurm's texts; None for an attempt that never began."""
     started_at, ended_at = moment_of(began), moment_of(ended)
     if started_at is None:
@@ -147,7 +149,7 @@ def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str
     status, _, signal = code.partition(":")
     # Slurm has no exit code for an attempt whose node is gone, and says 0.
     lost, over = word in ("NODE_FAIL", "BOOT_FAIL"), ended_at is not None
-    return Attempt(
+    return SchedulerAttempt(
         number=number,
         started_at=started_at,
         ended_at=ended_at,

@@ -13,7 +13,7 @@ import pytest
 
 from launcher.cdk.toolchain import cdk_command
 from launcher.sandbox.aws import buckets
-from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.nodes import NodeState
 from launcher.sandbox.environment import machine_environment
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
@@ -44,7 +44,7 @@ class Nodes:
 
     def __call__(self):
         return [
-            NodeView(
+            NodeState(
                 name=name,
                 partition="gpu",
                 instance_type="p5.48xlarge",

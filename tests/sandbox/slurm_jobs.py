@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.model.emulator import MARK
-from launcher.model.job import Attempt, JobState
+from launcher.model.job import JobState, SchedulerAttempt
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
 from launcher.submit import slurm_output
@@ -47,9 +47,9 @@ class SlurmJobs:
         """The state of a job."""
         return slurm_output.state_of(self._field(job, "JobState"))
 
-    def attempts(self, job: str) -> tuple[Attempt, ...]:
+    def attempts(self, job: str) -> tuple[SchedulerAttempt, ...]:
         """The attempts of a job, oldest first."""
-        attempt_by_number: dict[int, Attempt] = {}
+        attempt_by_number: dict[int, SchedulerAttempt] = {}
         for record in self._records():
             if record["job"] != job:
                 continue
@@ -60,7 +60,7 @@ class SlurmJobs:
             before = attempt_by_number.get(number)
             # Slurm itself has no exit code for an attempt whose node is gone, and says 0.
             lost = (job, number) in self._lost
-            attempt_by_number[number] = Attempt(
+            attempt_by_number[number] = SchedulerAttempt(
                 number=number,
                 started_at=before.started_at if before else at,
                 ended_at=at if ended else None,
@@ -146,10 +146,10 @@ class LocalJobs:
         """The state of a job."""
         return slurm_output.state_of(self._job(job)["state"])
 
-    def attempts(self, job: str) -> tuple[Attempt, ...]:
+    def attempts(self, job: str) -> tuple[SchedulerAttempt, ...]:
         """The attempts of a job, oldest first."""
         return tuple(
-            Attempt(
+            SchedulerAttempt(
                 **{
                     **attempt,
                     "nodes": tuple(attempt["nodes"]),

@@ -23,7 +23,7 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.difference import update_obstacle
-from launcher.workflow.deploy.down import Subject, survey, take_down
+from launcher.workflow.deploy.down import RemovalTarget, survey, take_down
 from launcher.workflow.doctor.diagnosis import diagnose, subject_of
 from launcher.workflow.quote.existing_head import existing_head_type
 from launcher.workflow.quote.fresh import Picked
@@ -304,7 +304,9 @@ def test_cluster_is_reused_changed_removed_and_recreated(kind, tmp_path):
         assert ("the compute fleet is stopped for this" in text) is (kind == "parallelcluster")
         assert "read back and as planned" in text
 
-        found = survey(Subject(cluster="second", region=REGION, network=None), account.session, load(), erase=False)
+        found = survey(
+            RemovalTarget(cluster="second", region=REGION, network=None), account.session, load(), erase=False
+        )
         take_down(found, account.session, load(), account.told.append)
         assert not sandbox.clusters()
         log = "/aws/eks/slipway-second/cluster"
@@ -350,7 +352,9 @@ def test_open_reservation_filled_by_own_nodes_is_reused(kind, tmp_path):
         expected = "reservation: active, 0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster, no end"
         assert expected in account.told, "\n".join(account.told)
 
-        found = survey(Subject(cluster="second", region=REGION, network=None), account.session, load(), erase=False)
+        found = survey(
+            RemovalTarget(cluster="second", region=REGION, network=None), account.session, load(), erase=False
+        )
         take_down(found, account.session, load(), account.told.append)
         assert free() == 2
         # Another's instances of that type in that zone run in it: it is open.

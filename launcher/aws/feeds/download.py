@@ -59,7 +59,7 @@ class Download:
     changed: date | None
 
 
-class Downloads:
+class PublicDownloads:
     """Public files stored in one folder."""
 
     def __init__(self, folder: Path) -> None:

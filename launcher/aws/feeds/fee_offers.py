@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from launcher.agent import safe_json
 from launcher.aws.feeds.addresses import Addresses
-from launcher.aws.feeds.download import Downloads
+from launcher.aws.feeds.download import PublicDownloads
 from launcher.aws.feeds.public_files import products
 from launcher.aws.price_list import Product, holding
 from launcher.model.errors import AwsError
 
 
-class Fee(NamedTuple):
+class ListedFee(NamedTuple):
     """One price of a service: its usage type, its dollars as listed, and its description."""
 
     usage_type: str
@@ -25,7 +25,7 @@ class Fee(NamedTuple):
 
 def fee_offer(
     folder: Path, where: Addresses, pattern: str, region: str, now: datetime
-) -> tuple[str, tuple[Fee, ...]] | None:
+) -> tuple[str, tuple[ListedFee, ...]] | None:
     """The first service in the index whose code matches a pattern, in any case, with its prices in one region.
 
     None if no service matches.
@@ -33,7 +33,7 @@ def fee_offer(
     Raises:
         AwsError: a file is not available or does not have the documented format.
     """
-    with closing(Downloads(folder)) as downloads:
+    with closing(PublicDownloads(folder)) as downloads:
         index = downloads.fetch(where.index)
         assert index is not None  # noqa: S101 - only a known tag brings None
         try:
@@ -50,9 +50,9 @@ def fee_offer(
     return codes[0], tuple(sorted({fee for product in listed for fee in _fees(product, now)}))
 
 
-def _fees(product: Product, now: datetime) -> Iterator[Fee]:
+def _fees(product: Product, now: datetime) -> Iterator[ListedFee]:
     for term in holding(product.terms_of("OnDemand"), now):
         for price in term.get("priceDimensions", {}).values():
             usd = price.get("pricePerUnit", {}).get("USD")
             if usd is not None:
-                yield Fee(product.attributes.get("usagetype", ""), str(usd), str(price.get("unit", "")))
+                yield ListedFee(product.attributes.get("usagetype", ""), str(usd), str(price.get("unit", "")))

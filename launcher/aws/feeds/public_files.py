@@ -16,7 +16,7 @@ from launcher.agent import safe_json
 from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.aws.feeds.addresses import Addresses
 from launcher.aws.feeds.bill_items import bill_answer
-from launcher.aws.feeds.download import Download, Downloads, Progress
+from launcher.aws.feeds.download import Download, Progress, PublicDownloads
 from launcher.aws.price_list import (
     DATA_TRANSFER,
     Product,
@@ -296,7 +296,7 @@ class PublicFiles:
         self._folder = folder
         self._where = where
         self._interest = interest
-        self._downloads = Downloads(folder)
+        self._downloads = PublicDownloads(folder)
 
     def close(self) -> None:
         """Close all connections."""

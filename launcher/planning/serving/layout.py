@@ -13,7 +13,7 @@ from launcher.model.serving import Copy, Layout, MeasuredServing, ServedModel, S
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving import footprint
 from launcher.planning.serving.measured import as_measured, correction, longest, matching, meets_latency, parts
-from launcher.planning.serving.rate import Rate, family, rate
+from launcher.planning.serving.rate import CopyRate, family, rate
 from launcher.planning.serving.software import VLLM, VLLM_NEURON
 
 NEURON_BATCHES = (1, 2, 4, 8, 16, 32, 64)
@@ -37,7 +37,7 @@ WIDER = 1.5
 """Factor that widens the range on a chip with fewer measured rows than FEW_ROWS, or of a format without one."""
 
 
-class Choice(NamedTuple):
+class LayoutChoice(NamedTuple):
     """The layouts of one instance type: their estimates, the fastest first, or the reason why there are none.
 
     `fastest` is the shortest time to the first token and between tokens of any fitting layout, for a hint.
@@ -55,7 +55,7 @@ class Choice(NamedTuple):
 
 def layouts(
     workload: ServingWorkload, model: ServedModel, facts: InstanceType, chip: Accelerator, known: ServingFacts
-) -> Choice:
+) -> LayoutChoice:
     """The layouts of an instance that fit, keep the latency limits and may be the cheapest to run.
 
     Among layouts with equal copies the fastest is the cheapest for any traffic. Only the bill can decide between
@@ -67,7 +67,7 @@ def layouts(
     probe = copy_of(workload, model, chip, min(chip.serving_groups), 1)
     reason = footprint.host_misfit(probe, facts.memory_gib)
     if reason is not None:
-        return Choice((), reason)
+        return LayoutChoice((), reason)
     measured = matching(workload, model, facts, chip, known)
     factor = 1.0
     if measured is not None:
@@ -91,8 +91,8 @@ def layouts(
     fastest = None if quickest is None else (quickest.ttft_ms or 0.0, quickest.tpot_ms or 0.0)
     feasible = tuple(_leading(workload, [estimate for estimate in estimates if meets_latency(workload, estimate)]))
     if feasible:
-        return Choice(feasible, "", fastest)
-    return Choice((), _why(workload, fastest) if fastest else reason or _no_group(workload, facts, chip), fastest)
+        return LayoutChoice(feasible, "", fastest)
+    return LayoutChoice((), _why(workload, fastest) if fastest else reason or _no_group(workload, facts, chip), fastest)
 
 
 def _leading(workload: ServingWorkload, estimates: list[ServingEstimate]) -> Iterator[ServingEstimate]:
@@ -229,7 +229,7 @@ def _with_slow_kernels(estimate: ServingEstimate, copy: Copy, known: ServingFact
     return replace(estimate, tokens_per_s=Range(low=tokens.low * min(1.0, slow), mid=tokens.mid, high=tokens.high))
 
 
-def _serving_estimate(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) -> ServingEstimate:
+def _serving_estimate(copy: Copy, copies: int, one: CopyRate, tokens: float, spread: float) -> ServingEstimate:
     per_request = copy.output_tokens or copy.input_tokens
     return ServingEstimate(
         layout=Layout(tensor_parallel=copy.tensor_parallel, copies=copies, batch=copy.batch, sequence=copy.sequence),

@@ -12,7 +12,7 @@ BUSIEST = 0.95
 """Share of the time spent on prompts above which a queue of prompts has no useful mean."""
 
 
-class Rate(NamedTuple):
+class CopyRate(NamedTuple):
     """One full copy: requests and output tokens a second, milliseconds to the first token and between tokens.
 
     An embedding model generates no tokens: `tokens_per_s` then counts the input, and `tpot_ms` is 0.
@@ -42,12 +42,12 @@ def times(copy: Copy, facts: ServingFacts) -> Times:
     return neuron.times(copy, known) if family(copy) == "neuron" else gpu.times(copy, known)
 
 
-def rate(copy: Copy, facts: ServingFacts, *, live: int | None = None) -> Rate:
+def rate(copy: Copy, facts: ServingFacts, *, live: int | None = None) -> CopyRate:
     """The rate of a copy with `live` concurrent requests; None means as many as its batch holds."""
     return rate_of(copy, times(copy, facts), coefficients(copy, facts)["scheduling"], live=live)
 
 
-def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = None) -> Rate:
+def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = None) -> CopyRate:
     """The rate from the times of the steps.
 
     Every request of a full batch pays for its own prompt and waits while the others' prompts are read, so a batch of B
@@ -62,9 +62,11 @@ def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = No
     whole_s = prompts_s + copy.output_tokens * step.decode_s
     requests = efficiency * at_once / whole_s
     if not copy.output_tokens:
-        return Rate(requests, requests * copy.input_tokens, 1000 * (step.prefill_s + step.shared_prefill_s), 0.0)
+        return CopyRate(requests, requests * copy.input_tokens, 1000 * (step.prefill_s + step.shared_prefill_s), 0.0)
     busy = min(BUSIEST, prompts_s / whole_s)
     wait_s = busy / (2 * (1 - busy)) * step.prefill_s if at_once > 1 else 0.0
     ttft_s = step.shared_prefill_s + step.prefill_s + wait_s + (step.decode_s if at_once > 1 else 0.0)
     others_s = (at_once - 1) * step.prefill_s / copy.output_tokens
-    return Rate(requests, requests * copy.output_tokens, 1000 * ttft_s, 1000 * (step.decode_s + others_s) / efficiency)
+    return CopyRate(
+        requests, requests * copy.output_tokens, 1000 * ttft_s, 1000 * (step.decode_s + others_s) / efficiency
+    )

@@ -18,7 +18,7 @@ from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate,
 from launcher.model.units import GB_PER_GIB, number_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving import checks
-from launcher.planning.serving.layout import Choice, layouts, weights_gb
+from launcher.planning.serving.layout import LayoutChoice, layouts, weights_gb
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.targets import is_sold, locations_of, terms_of
 from launcher.targets.registry import serving_targets, target_of
@@ -265,14 +265,14 @@ def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
 
 def _choices(
     request: PlanRequest, serve: ServingWorkload, model: ServedModel, catalog: Catalog, facts: ServingFacts
-) -> dict[str, Choice]:
+) -> dict[str, LayoutChoice]:
     """The layouts of every allowed type, or the reason why it cannot serve."""
     choices = {}
     for type_ in _types(request, catalog):
         chip = catalog.accelerators[type_.accelerator or ""]
         reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
         reason = reason or unserved_precision(serve.weight_format, chip)
-        choices[type_.name] = layouts(serve, model, type_, chip, facts) if reason is None else Choice((), reason)
+        choices[type_.name] = layouts(serve, model, type_, chip, facts) if reason is None else LayoutChoice((), reason)
     return choices
 
 
@@ -319,7 +319,7 @@ def _remarks(
     request: PlanRequest,
     serve: ServingWorkload,
     model: ServedModel | None,
-    choices: Mapping[str, Choice],
+    choices: Mapping[str, LayoutChoice],
     estimates: Mapping[str, tuple[ServingEstimate, ...]],
 ) -> Iterator[Finding]:
     if model is None:
@@ -348,7 +348,7 @@ def _wants_instances(request: PlanRequest, serve: ServingWorkload, *, hosted: bo
 def _none_left(
     request: PlanRequest,
     serve: ServingWorkload,
-    choices: Mapping[str, Choice],
+    choices: Mapping[str, LayoutChoice],
     catalog: Catalog,
     fitting: Callable[[], str],
 ) -> Finding:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from launcher.catalog.load import load
 from launcher.model.money import Price
-from launcher.sandbox.cluster.specification import SubnetFacts
+from launcher.sandbox.cluster.specification import EmulatedSubnet
 
 STRATEGY, MOST_POOLS = "SpotAllocationStrategy", 20
 LOWEST_PRICE = "lowest-price"
@@ -63,14 +63,14 @@ class Capacity:
     vcpus: int | None = None
     spot_usd: Mapping[str, Decimal] = field(default_factory=dict)
 
-    def free_instances(self, type_: str, facts: SubnetFacts) -> float:
+    def free_instances(self, type_: str, facts: EmulatedSubnet) -> float:
         """How many further instances a pool can start."""
         names = (type_, *_names(type_, facts))
         if set(names) & set(self.lacking):
             return 0
         return min((self.free[name] for name in names if name in self.free), default=math.inf)
 
-    def take(self, type_: str, facts: SubnetFacts) -> None:
+    def take(self, type_: str, facts: EmulatedSubnet) -> None:
         """Count an instance that a pool has started."""
         for name in _names(type_, facts):
             if name in self.free:
@@ -87,7 +87,7 @@ class Capacity:
         return None if rate is None else rate.usd
 
 
-def _names(type_: str, facts: SubnetFacts) -> tuple[str, str]:
+def _names(type_: str, facts: EmulatedSubnet) -> tuple[str, str]:
     return f"{type_}/{facts.zone}", f"{type_}/{facts.zone_id}"
 
 
@@ -96,13 +96,13 @@ class Pool(NamedTuple):
 
     type: str
     subnet: str
-    facts: SubnetFacts
+    facts: EmulatedSubnet
     priority: int
 
 
 def order_pools(  # noqa: PLR0917  the facts of one request
     types: Sequence[str],
-    subnets: Mapping[str, SubnetFacts],
+    subnets: Mapping[str, EmulatedSubnet],
     distribution: Mapping[str, Any],
     capacity: Capacity,
     region: str,

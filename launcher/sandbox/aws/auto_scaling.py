@@ -42,8 +42,8 @@ from launcher.sandbox.aws.group_requests import (
     user_data_of,
 )
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.cluster.nodes import NodeView
-from launcher.sandbox.instances.group import Environment, Group, LaunchRefusedError, Member
+from launcher.sandbox.cluster.nodes import NodeState
+from launcher.sandbox.instances.group import Environment, Group, GroupMember, LaunchRefusedError
 from launcher.sandbox.instances.machine import Machine, shown_tags
 from launcher.sandbox.keys import KeyRing
 
@@ -60,7 +60,7 @@ _UNFIT = "You must use a valid fully-formed launch template."
 
 
 @dataclass(slots=True)
-class Fleet:
+class GroupFleet:
     """EC2 of one region, which starts the instances of groups. Thread-safe by the lock of `Groups`."""
 
     region: str
@@ -157,7 +157,7 @@ class Fleet:
             folder=self.folder / instance_id,
             environment=self.environment(self.region),
         )
-        group.members[instance_id] = Member(machine=machine, instance_type=type_, zone=zone)
+        group.members[instance_id] = GroupMember(machine=machine, instance_type=type_, zone=zone)
         machine.boot()
         return machine
 
@@ -199,7 +199,7 @@ class Groups:
                 raise ValidationError(f"AutoScalingGroup by this name already exists - {name}")
             self._check(region, request)
             arn = f"arn:aws:autoscaling:{region}:{ACCOUNT}:autoScalingGroup:{secrets.token_hex(8)}"
-            fleet = Fleet(region, self._folder, self._environment, self._machine, self.capacity, self._addresses)
+            fleet = GroupFleet(region, self._folder, self._environment, self._machine, self.capacity, self._addresses)
             group = Group(
                 name=name,
                 arn=f"{arn}:autoScalingGroupName/{name}",
@@ -279,7 +279,7 @@ class Groups:
         with self._lock:
             self._groups.pop((region, name), None)
 
-    def member(self, instance_id: str) -> tuple[Group, Member]:
+    def member(self, instance_id: str) -> tuple[Group, GroupMember]:
         """An instance and its group.
 
         Raises:
@@ -345,7 +345,7 @@ class Groups:
 
     def _document(self, group: Group) -> dict[str, Any]:
         views = [
-            NodeView(
+            NodeState(
                 name=member.machine.id,
                 partition=group.name,
                 instance_type=member.instance_type,

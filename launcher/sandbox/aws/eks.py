@@ -230,7 +230,7 @@ def _make_association(requested: Requested) -> Created:
 
 
 @dataclass(frozen=True, slots=True)
-class Eks:
+class EmulatedEks:
     """The models of the EKS types; `hosts` runs the clusters' Kubernetes."""
 
     hosts: Registry

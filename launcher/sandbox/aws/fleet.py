@@ -20,7 +20,7 @@ from moto.iam.models import iam_backends
 from moto.utilities.utils import get_partition
 
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
+from launcher.sandbox.cluster.specification import ClusterSpec, EmulatedSubnet, NodeGroup, TypeFacts
 
 _IMAGE = "ami-00000000000000000"
 """Placeholder for the official image, which the emulated EC2 does not have."""
@@ -57,13 +57,13 @@ class EmulatedEc2:
             network_cards=network.get("MaximumNetworkCards", 1),
         )
 
-    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+    def subnet(self, subnet_id: str) -> EmulatedSubnet | None:
         """The facts about a subnet; None if no subnet has that id."""
         try:
             subnet = self._backend.get_subnet(subnet_id)
         except ServiceException:
             return None
-        return SubnetFacts(
+        return EmulatedSubnet(
             zone=subnet.availability_zone,
             gives_public_addresses=str(subnet.map_public_ip_on_launch).lower() == "true",
             zone_id=subnet.availability_zone_id,
@@ -191,6 +191,6 @@ class Ec2Fleet:
         """Whether down nodes are replaced: HyperPod replaces instances on request, and faulty ones."""
         return False
 
-    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+    def subnet(self, subnet_id: str) -> EmulatedSubnet | None:
         """The facts about a subnet; None if no subnet has that id."""
         return self.ec2.subnet(subnet_id)

@@ -26,10 +26,10 @@ from launcher.sandbox.aws import hyperpod_boots, hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.aws.pod_cluster import IN_SERVICE, PodCluster
+from launcher.sandbox.aws.pod_cluster import IN_SERVICE, EmulatedPodCluster
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
-from launcher.sandbox.cluster.hyperpod_request import Account, read, script_of_controller
+from launcher.sandbox.cluster.hyperpod_request import ClusterAccount, read, script_of_controller
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, NodeGroup
@@ -42,7 +42,7 @@ _CONTROLLER, _WORKER = "Controller", "Compute"
 class PodFleet(Ec2Fleet):
     """The instances of a cluster: in SageMaker's account, so that the user's EC2 does not list them."""
 
-    cluster: PodCluster
+    cluster: EmulatedPodCluster
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """The controller's id; it has started."""
@@ -85,7 +85,7 @@ class HyperPod:
         spec = hyperpod_nodes.check_request(requested, self.hosts) if of_eks else _check_cluster(requested)
         if name in clusters:
             raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {name} already exists")
-        cluster = PodCluster(
+        cluster = EmulatedPodCluster(
             request=deepcopy(dict(requested.properties)),
             region_name=requested.region_name,
             account_id=requested.account_id,
@@ -102,7 +102,7 @@ class HyperPod:
         attributes = {"ClusterArn": cluster.arn, "ClusterStatus": IN_SERVICE}
         return Created(physical_resource_id=name, attributes=attributes)
 
-    def _start(self, requested: Requested, spec: ClusterSpec, cluster: PodCluster) -> None:
+    def _start(self, requested: Requested, spec: ClusterSpec, cluster: EmulatedPodCluster) -> None:
         fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(requested.account_id, requested.region_name))
         absent: list[str] = []
         for name, group in cluster.groups.items():
@@ -170,7 +170,7 @@ def _sagemaker(requested: Requested) -> SageMakerModelBackend:
 def _check_cluster(requested: Requested) -> ClusterSpec:
     request = dict(requested.properties)
     file_systems = fsx_backends[requested.account_id][requested.region_name].file_systems.values()
-    account = Account(
+    account = ClusterAccount(
         aws=EmulatedEc2(requested.account_id, requested.region_name),
         script=_text(requested, script_of_controller(request)),
         file_systems=frozenset(system.dns_name for system in file_systems),

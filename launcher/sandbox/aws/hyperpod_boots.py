@@ -27,7 +27,7 @@ from moto.sagemaker.models import ClusterNode, sagemaker_backends
 from launcher.catalog.load import load
 from launcher.sandbox.aws import boot_scripts
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.pod_cluster import FAILURE, PodCluster
+from launcher.sandbox.aws.pod_cluster import FAILURE, EmulatedPodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import ec2_type, script_place
 from launcher.sandbox.cluster.registry import Registry
@@ -41,7 +41,7 @@ _LOG = "var/log/provision/provisioning.log"
 _SLURMD = b"[Service]\nExecStart=/opt/slurm/sbin/slurmd -D $SLURMD_OPTIONS\n"
 
 
-def start_instances(cluster: PodCluster, group: str, count: int) -> list[str]:
+def start_instances(cluster: EmulatedPodCluster, group: str, count: int) -> list[str]:
     """Start instances of a group, and run their scripts; return the ids of those that started.
 
     With continuous provisioning, nodes whose instances failed wait for other ones; else these instances stay as failed.
@@ -62,14 +62,14 @@ def start_instances(cluster: PodCluster, group: str, count: int) -> list[str]:
     return started
 
 
-def keep_replacing(cluster: PodCluster, clusters: Registry, hosts: Registry) -> None:
+def keep_replacing(cluster: EmulatedPodCluster, clusters: Registry, hosts: Registry) -> None:
     """Start instances for nodes that wait for one, in the background, until none waits or the cluster is gone."""
     if cluster.waiting:
         arguments = (cluster, lambda group, id_: _join(cluster, group, id_, clusters, hosts))
         threading.Thread(target=_replace, args=arguments, name="hyperpod-starts", daemon=True).start()
 
 
-def _replace(cluster: PodCluster, join: Callable[[str, str], None]) -> None:
+def _replace(cluster: EmulatedPodCluster, join: Callable[[str, str], None]) -> None:
     over = threading.Event()
     known: Mapping[str, Any] = sagemaker_backends[cluster.account_id][cluster.region_name].clusters
     while not over.wait(REPLACED_S) and cluster.waiting and known.get(cluster.cluster_name) is cluster:
@@ -85,7 +85,7 @@ def _replace(cluster: PodCluster, join: Callable[[str, str], None]) -> None:
                 join(group, instance_id)
 
 
-def _join(cluster: PodCluster, group: str, instance_id: str, clusters: Registry, hosts: Registry) -> None:
+def _join(cluster: EmulatedPodCluster, group: str, instance_id: str, clusters: Registry, hosts: Registry) -> None:
     """Add a started instance to the cluster's Slurm or Kubernetes."""
     control = eks_name(cluster.request)
     if control is None:
@@ -97,7 +97,7 @@ def _join(cluster: PodCluster, group: str, instance_id: str, clusters: Registry,
     hosts.identify(control, group, running)
 
 
-def next_instance(cluster: PodCluster, group: str) -> str:
+def next_instance(cluster: EmulatedPodCluster, group: str) -> str:
     """The id of a started instance for a node of Slurm.
 
     Raises:
@@ -109,13 +109,13 @@ def next_instance(cluster: PodCluster, group: str) -> str:
     return ready.pop(0)
 
 
-def reason(cluster: PodCluster) -> str:
+def reason(cluster: EmulatedPodCluster) -> str:
     """SageMaker's reason for the newest instance that failed to start."""
     events = [event["EventDetails"]["EventMetadata"]["Instance"]["FailureMessage"] for event in cluster.failed_starts]
     return cluster.failure or events[-1]
 
 
-def _terminate(cluster: PodCluster, instance_id: str, logical_id: str, failure: str) -> None:
+def _terminate(cluster: EmulatedPodCluster, instance_id: str, logical_id: str, failure: str) -> None:
     node = cluster.nodes.pop(instance_id)
     start = f"Instance lifecycle script execution for EC2 Instance {instance_id} has Failed."
     cluster.failed_starts.append(
@@ -137,7 +137,7 @@ def _terminate(cluster: PodCluster, instance_id: str, logical_id: str, failure: 
     )
 
 
-def _failure(cluster: PodCluster, instance_id: str) -> str:
+def _failure(cluster: EmulatedPodCluster, instance_id: str) -> str:
     """Run an instance's script; return SageMaker's reason if it failed, else an empty text."""
     node = cluster.nodes[instance_id]
     scripts, entry = _scripts(cluster, node.instance_group_name)
@@ -164,7 +164,7 @@ def _failure(cluster: PodCluster, instance_id: str) -> str:
     )
 
 
-def _scripts(cluster: PodCluster, group: str) -> tuple[dict[str, bytes], str]:
+def _scripts(cluster: EmulatedPodCluster, group: str) -> tuple[dict[str, bytes], str]:
     """The files of a group's folder of scripts by name, and the name of its entry point."""
     place = script_place(cluster.groups[group])
     store = backend_of(cluster.account_id, cluster.region_name)
@@ -177,7 +177,7 @@ def _scripts(cluster: PodCluster, group: str) -> tuple[dict[str, bytes], str]:
     return {name: file.value for name, file in stored.items() if file is not None}, entry
 
 
-def _write_files(cluster: PodCluster, node: ClusterNode, root: Path) -> str:
+def _write_files(cluster: EmulatedPodCluster, node: ClusterNode, root: Path) -> str:
     """Write what HyperPod and its image leave on an instance; return its address."""
     machine, nodes = root / "machine", dict(cluster.nodes)
     addresses = {id_: f"10.0.{number // 250}.{4 + number % 250}" for number, id_ in enumerate(nodes)}
@@ -214,11 +214,11 @@ def _write_files(cluster: PodCluster, node: ClusterNode, root: Path) -> str:
     return address
 
 
-def _log_group(cluster: PodCluster) -> str:
+def _log_group(cluster: EmulatedPodCluster) -> str:
     return f"/aws/sagemaker/Clusters/{cluster.cluster_name}/{cluster.cluster_id}"
 
 
-def _write_log(cluster: PodCluster, stream: str, lines: list[str]) -> None:
+def _write_log(cluster: EmulatedPodCluster, stream: str, lines: list[str]) -> None:
     """Write the lines of a script to the cluster's log group, which SageMaker creates."""
     backend, group = logs_backends[cluster.account_id][cluster.region_name], _log_group(cluster)
     with _LOG_GROUPS:

@@ -31,7 +31,7 @@ from moto.sagemaker.responses import SageMakerResponse
 from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.sandbox.aws import hyperpod_boots, hyperpod_events
 from launcher.sandbox.aws.hyperpod import end, in_progress
-from launcher.sandbox.aws.pod_cluster import CHECKED_ON_DEMAND_S, PodCluster
+from launcher.sandbox.aws.pod_cluster import CHECKED_ON_DEMAND_S, EmulatedPodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 from launcher.sandbox.cluster.registry import Registry
@@ -150,7 +150,7 @@ def start_cluster_health_check(response: Any) -> ActionResult:
     return ActionResult({"ClusterArn": pod.arn})
 
 
-def _refuse_of_eks(pod: PodCluster, call: str) -> None:
+def _refuse_of_eks(pod: EmulatedPodCluster, call: str) -> None:
     """Refuse a cluster with EKS."""
     if eks_name(pod.request) is not None:
         raise NotImplementedError(f"the sandbox's {call} does not support clusters with EKS")
@@ -165,8 +165,8 @@ def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
     return answer_by_name
 
 
-def _pod(response: Any) -> PodCluster:
-    cluster: PodCluster = _cluster(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
+def _pod(response: Any) -> EmulatedPodCluster:
+    cluster: EmulatedPodCluster = _cluster(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
     return cluster
 
 
@@ -177,7 +177,7 @@ def _cluster(backend: SageMakerModelBackend, name: str) -> Any:
     raise ResourceNotFound(message=f"Cluster with name {name} not found")
 
 
-def _update_cluster(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> str:
+def _update_cluster(clusters: Registry, pod: EmulatedPodCluster, request: Mapping[str, Any]) -> str:
     unknown = set(request) - _UPDATED
     if unknown:
         raise NotImplementedError(f"the sandbox's UpdateCluster does not support {', '.join(sorted(unknown))}")
@@ -196,7 +196,7 @@ def _update_cluster(clusters: Registry, pod: PodCluster, request: Mapping[str, A
     return pod.arn
 
 
-def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
+def _refuse_other_change(pod: EmulatedPodCluster, request: Mapping[str, Any]) -> None:
     """Refuse any change except the number of instances of an existing worker group."""
     name = request["InstanceGroupName"]
     if name not in pod.groups:
@@ -210,7 +210,7 @@ def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
         raise NotImplementedError(f"the sandbox's UpdateCluster changes only worker groups, got {name}")
 
 
-def _resize(clusters: Registry, pod: PodCluster, name: str, count: int) -> None:
+def _resize(clusters: Registry, pod: EmulatedPodCluster, name: str, count: int) -> None:
     """Set the number of instances of a group; removed instances are chosen at random, as in HyperPod's guide."""
     present = pod.instances(name)
     # Nodes without an instance, and failed instances, count in the group's size, and go first.
@@ -233,7 +233,7 @@ def _resize(clusters: Registry, pod: PodCluster, name: str, count: int) -> None:
     pod.groups[name]["InstanceCount"] = count
 
 
-def _add_nodes(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _add_nodes(hosts: Registry, pod: EmulatedPodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     name = eks_name(pod.request)
     if name is None or not pod.continuous:
         raise ValidationError(
@@ -267,7 +267,9 @@ def _add_nodes(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> 
     return {"Successful": added, "Failed": []}
 
 
-def _delete_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _delete_nodes(
+    clusters: Registry, hosts: Registry, pod: EmulatedPodCluster, request: Mapping[str, Any]
+) -> dict[str, Any]:
     ids, logical_ids = request.get("NodeIds", ()), request.get("NodeLogicalIds", ())
     if logical_ids and not pod.continuous:
         raise ValidationError(message=f"NodeLogicalIds are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
@@ -301,7 +303,7 @@ def _delete_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request:
     return {"Successful": leaving, "Failed": failed, **logical}
 
 
-def _requested_instances(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], list[dict[str, str]]]:
+def _requested_instances(pod: EmulatedPodCluster, request: Mapping[str, Any]) -> tuple[list[str], list[dict[str, str]]]:
     """The instances of a request that the cluster has, and the failures of the others."""
     if request.get("NodeLogicalIds"):
         raise NotImplementedError("the sandbox's BatchReboot- and BatchReplaceClusterNodes support only NodeIds")
@@ -324,13 +326,15 @@ def _requested_instances(pod: PodCluster, request: Mapping[str, Any]) -> tuple[l
     return [id_ for id_ in ids if id_ in pod.nodes and id_ not in checking], failed
 
 
-def _reboot_nodes(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _reboot_nodes(clusters: Registry, pod: EmulatedPodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     ids, failed = _requested_instances(pod, request)
     clusters.restart(eks_name(pod.request) or pod.cluster_name, ids)
     return {"Successful": ids, "Failed": failed}
 
 
-def _replace_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _replace_nodes(
+    clusters: Registry, hosts: Registry, pod: EmulatedPodCluster, request: Mapping[str, Any]
+) -> dict[str, Any]:
     ids, failed = _requested_instances(pod, request)
     control = eks_name(pod.request)
     if control is None:
@@ -342,7 +346,7 @@ def _replace_nodes(clusters: Registry, hosts: Registry, pod: PodCluster, request
     return {"Successful": ids, "Failed": failed}
 
 
-def _refuse_checks(pod: PodCluster, configurations: list[dict[str, Any]]) -> None:
+def _refuse_checks(pod: EmulatedPodCluster, configurations: list[dict[str, Any]]) -> None:
     """Refuse checks of groups and instances that the cluster does not have, and checks that AWS does not."""
     if not 1 <= len(configurations) <= _MAX_CHECKED_GROUPS:
         raise ValidationError(message=f"DeepHealthCheckConfigurations: got {len(configurations)}, allowed: 1 to 99")
@@ -358,7 +362,7 @@ def _refuse_checks(pod: PodCluster, configurations: list[dict[str, Any]]) -> Non
             raise ValidationError(message=f"DeepHealthChecks: {checks}, allowed: {', '.join(_CHECKS)}")
 
 
-def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:
+def _undeletable(pod: EmulatedPodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:
     for id_ in ids:
         node = pod.nodes.get(id_)
         if node is None:

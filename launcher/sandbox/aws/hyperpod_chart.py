@@ -37,7 +37,7 @@ _OPERATORS = ("training-operator",)
 
 
 @dataclass(frozen=True, slots=True)
-class HyperPodChart:
+class EmulatedChart:
     """The model; `hosts` runs the clusters' Kubernetes."""
 
     hosts: Registry

@@ -14,13 +14,13 @@ from uuid import NAMESPACE_URL, uuid5
 from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
 from moto.sagemaker.models import ClusterNode
 
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 
 _RESOURCE = "Instance"
 
 
-def summaries(pod: PodCluster, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+def summaries(pod: EmulatedPodCluster, request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The events that fit a request for a list, in its order."""
     # moto's times have no zone: they are UTC.
     after = request.get("EventTimeAfter", datetime.min)  # noqa: DTZ901 - the same
@@ -34,7 +34,7 @@ def summaries(pod: PodCluster, request: Mapping[str, Any]) -> list[dict[str, Any
     return sorted(shown, key=lambda event: event["EventTime"], reverse=request.get("SortOrder") != "Ascending")
 
 
-def details(pod: PodCluster, event_id: str) -> dict[str, Any]:
+def details(pod: EmulatedPodCluster, event_id: str) -> dict[str, Any]:
     """One event.
 
     Raises:
@@ -46,13 +46,13 @@ def details(pod: PodCluster, event_id: str) -> dict[str, Any]:
     raise ResourceNotFound(message=f"{pod.cluster_name} has no event {event_id}")
 
 
-def _events(pod: PodCluster) -> list[dict[str, Any]]:
+def _events(pod: EmulatedPodCluster) -> list[dict[str, Any]]:
     if not pod.continuous:
         raise ValidationError(message=f"events are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
     return [*pod.failed_starts, *(_start_event(pod, id_, node) for id_, node in list(pod.nodes.items()))]
 
 
-def _start_event(pod: PodCluster, id_: str, node: ClusterNode) -> dict[str, Any]:
+def _start_event(pod: EmulatedPodCluster, id_: str, node: ClusterNode) -> dict[str, Any]:
     cluster, group = pod.cluster_name, node.instance_group_name
     return {
         "EventId": str(uuid5(NAMESPACE_URL, f"{pod.arn}/{id_}")),

@@ -22,10 +22,10 @@ from launcher.sandbox.aws.eks import devices_of, room_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.hyperpod_boots import reason, start_instances
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
-from launcher.sandbox.cluster.hyperpod_request import Account, ec2_type, network_of
+from launcher.sandbox.cluster.hyperpod_request import ClusterAccount, ec2_type, network_of
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.cluster.specification import ClusterFailedError
@@ -48,7 +48,7 @@ def check_request(requested: Requested, hosts: Registry) -> str:
     if cluster is not None:
         subnet_id = cluster.resources_vpc_config["subnetIds"][0]
         control = ControlPlane(version=cluster.version, vpc_id=vpc_of[subnet_id], has_chart=hosts.has_chart(name))
-    account = Account(
+    account = ClusterAccount(
         aws=EmulatedEc2(requested.account_id, requested.region_name),
         script="",
         file_systems=frozenset(),
@@ -61,7 +61,7 @@ def check_request(requested: Requested, hosts: Registry) -> str:
     return name
 
 
-def join(requested: Requested, hosts: Registry, cluster: PodCluster) -> None:
+def join(requested: Requested, hosts: Registry, cluster: EmulatedPodCluster) -> None:
     """Start the instances of every group, and add those that have started to their EKS cluster.
 
     Raises:

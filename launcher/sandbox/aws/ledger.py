@@ -27,7 +27,7 @@ class Resource:
     ignored: tuple[str, ...] = ()
 
 
-class Ledger:
+class EmulationLedger:
     """All entries, and the requested API calls that the sandbox does not emulate. Thread-safe."""
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ class PcsPart:
 
 
 @dataclass(slots=True, kw_only=True)
-class PcsCluster:
+class EmulatedPcsCluster:
     """A cluster with its groups and queues by id. `running` is the specification with which its Slurm was started."""
 
     id: str
@@ -125,19 +125,19 @@ class PcsService:
     def __init__(self, account: str, region: str, clusters: Registry) -> None:
         self.account, self.region = account, region
         self._clusters, self._aws = clusters, EmulatedEc2(account, region)
-        self._known: dict[str, PcsCluster] = {}
+        self._known: dict[str, EmulatedPcsCluster] = {}
         self._lock = threading.RLock()
 
     def arn(self, *parts: str) -> str:
         """The ARN of a cluster, or of a part of a cluster."""
         return f"arn:aws:pcs:{self.region}:{self.account}:cluster/{'/'.join(parts)}"
 
-    def clusters(self) -> list[PcsCluster]:
+    def clusters(self) -> list[EmulatedPcsCluster]:
         """All clusters."""
         with self._lock:
             return list(self._known.values())
 
-    def cluster(self, name: str) -> PcsCluster:
+    def cluster(self, name: str) -> EmulatedPcsCluster:
         """A cluster by its name or id."""
         with self._lock:
             for pcs_cluster in self._known.values():
@@ -153,7 +153,7 @@ class PcsService:
                 return candidate
         raise PcsError("ResourceNotFoundException", f"no {kind} {name}")
 
-    def create_cluster(self, request: dict[str, Any], *, creation: timedelta = CREATION) -> PcsCluster:
+    def create_cluster(self, request: dict[str, Any], *, creation: timedelta = CREATION) -> EmulatedPcsCluster:
         """Create a cluster."""
         _refuse(cluster_problems(request, self._aws))
         with self._lock:
@@ -166,7 +166,7 @@ class PcsService:
             if len(self._known) >= pcs.MAX_CLUSTERS:
                 raise PcsError("ServiceQuotaExceededException", f"{pcs.MAX_CLUSTERS} clusters in {self.region}")
             now = datetime.now(UTC)
-            created = PcsCluster(id=_id(), request=request, created_at=now, active_at=now + creation)
+            created = EmulatedPcsCluster(id=_id(), request=request, created_at=now, active_at=now + creation)
             self._known[created.id] = created
             return created
 
@@ -185,7 +185,7 @@ class PcsService:
                 raise PcsError("ConflictException", f"the groups and queues of cluster {name} are being deleted")
             del self._known[cluster.id]
 
-    def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, PcsPart]:
+    def create_group(self, request: dict[str, Any]) -> tuple[EmulatedPcsCluster, PcsPart]:
         """Create a node group. Instances of the login group start immediately, other instances with their queue."""
         with self._lock:
             cluster = self._active(request)
@@ -198,7 +198,7 @@ class PcsService:
             self._keep_replacing(cluster)
             return cluster, group
 
-    def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, PcsPart]:
+    def create_queue(self, request: dict[str, Any]) -> tuple[EmulatedPcsCluster, PcsPart]:
         """Create a queue, and make Slurm run with it.
 
         Raises:
@@ -211,7 +211,7 @@ class PcsService:
             self._match(cluster)
             return cluster, queue
 
-    def _active(self, request: Mapping[str, Any]) -> PcsCluster:
+    def _active(self, request: Mapping[str, Any]) -> EmulatedPcsCluster:
         cluster = self.cluster(str(request.get("clusterIdentifier")))
         if cluster.status != "ACTIVE":
             raise PcsError("ConflictException", f"cluster {cluster.name} is {cluster.status}")
@@ -253,7 +253,7 @@ class PcsService:
             cluster.emptied_at = datetime.now(UTC)
             self._match(cluster)
 
-    def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, PcsPart]:
+    def update_group(self, request: dict[str, Any]) -> tuple[EmulatedPcsCluster, PcsPart]:
         """Scale a node group: nodes beyond its maximum are removed, and Slurm requeues their jobs."""
         with self._lock:
             cluster = self._active(request)
@@ -303,12 +303,12 @@ class PcsService:
             _refuse(group_problems(request, cluster.limits(without=group.id), self._aws))
             self._change(cluster, group, request)
 
-    def _change(self, cluster: PcsCluster, group: PcsPart, request: dict[str, Any]) -> None:
+    def _change(self, cluster: EmulatedPcsCluster, group: PcsPart, request: dict[str, Any]) -> None:
         was, becomes = (int(each["scalingConfiguration"]["maxInstanceCount"]) for each in (group.request, request))
         group.request, group.modified = request, datetime.now(UTC)
         self._rescale(cluster, group, was, becomes)
 
-    def _rescale(self, cluster: PcsCluster, group: PcsPart, was: int, becomes: int) -> None:
+    def _rescale(self, cluster: EmulatedPcsCluster, group: PcsPart, was: int, becomes: int) -> None:
         groups = () if cluster.running is None else cluster.running.groups
         started_with = next((planned.max_count for planned in groups if planned.name == group.name), None)
         if started_with is None:
@@ -324,7 +324,7 @@ class PcsService:
             except ClusterFailedError as failure:
                 raise PcsError("ValidationException", str(failure)) from failure
 
-    def run_instance(self, cluster: PcsCluster, group: PcsPart) -> str:
+    def run_instance(self, cluster: EmulatedPcsCluster, group: PcsPart) -> str:
         """Run an instance of a group, and its lifecycle scripts; return its id, also if one of them failed."""
         instance = pcs_instances.run(self._aws, cluster.id, group.id, group.request)
         cluster.instance_ids[group.id].append(instance)
@@ -335,12 +335,12 @@ class PcsService:
                 threading.Timer(REPLACED_S, self._keep_replacing, (cluster,)).start()
         return instance
 
-    def next_instance(self, cluster: PcsCluster, group: PcsPart) -> str:
+    def next_instance(self, cluster: EmulatedPcsCluster, group: PcsPart) -> str:
         """An instance for a node of Slurm: one that has booted, or a new one."""
         booted = cluster.booted.get(group.id)
         return booted.pop(0) if booted else self.run_instance(cluster, group)
 
-    def _keep_replacing(self, cluster: PcsCluster) -> None:
+    def _keep_replacing(self, cluster: EmulatedPcsCluster) -> None:
         """Terminate instances that failed to boot; start others in the background until all nodes have one."""
         with self._lock:
             failed, cluster.failed = cluster.failed, {}
@@ -351,18 +351,18 @@ class PcsService:
             missing = {group_id: len(ids) for group_id, ids in failed.items()}
             threading.Thread(target=self._replace, args=(cluster, missing), name="pcs-starts", daemon=True).start()
 
-    def _terminate(self, cluster: PcsCluster, group_id: str, ids: list[str]) -> None:
+    def _terminate(self, cluster: EmulatedPcsCluster, group_id: str, ids: list[str]) -> None:
         known = cluster.instance_ids.get(group_id, [])
         known[:] = [id_ for id_ in known if id_ not in ids]
         for id_ in ids:
             self._aws.terminate(id_, "Client.UserInitiatedShutdown")
 
-    def _replace(self, cluster: PcsCluster, missing: Mapping[str, int]) -> None:
+    def _replace(self, cluster: EmulatedPcsCluster, missing: Mapping[str, int]) -> None:
         over = threading.Event()
         while any(missing.values()) and not over.wait(REPLACED_S):
             missing = {group_id: self._started_again(cluster, group_id, count) for group_id, count in missing.items()}
 
-    def _started_again(self, cluster: PcsCluster, group_id: str, count: int) -> int:
+    def _started_again(self, cluster: EmulatedPcsCluster, group_id: str, count: int) -> int:
         """Start instances for nodes without one, as far as the group still has these nodes; return how many failed."""
         still = 0
         for _ in range(count):
@@ -381,7 +381,7 @@ class PcsService:
                     self._clusters.enlist(cluster.name, group.name, 1)
         return still
 
-    def _match(self, cluster: PcsCluster) -> None:
+    def _match(self, cluster: EmulatedPcsCluster) -> None:
         if cluster.running is not None:
             self._clusters.stop(cluster.name)
             cluster.running = None
@@ -395,7 +395,7 @@ class PcsService:
         cluster.running = spec
         self._keep_replacing(cluster)
 
-    def _spec(self, cluster: PcsCluster) -> ClusterSpec:
+    def _spec(self, cluster: EmulatedPcsCluster) -> ClusterSpec:
         slurm = cluster.request.get("slurmConfiguration", {})
         network = cluster.request["networking"]
         queues = list(cluster.queues.values())
@@ -449,7 +449,7 @@ class PcsFleet(Ec2Fleet):
     """The instances of a cluster's queues."""
 
     service: PcsService
-    cluster: PcsCluster
+    cluster: EmulatedPcsCluster
 
     @property
     def replaces_down(self) -> bool:
@@ -485,7 +485,7 @@ def _groups_of(queue: PcsPart) -> list[str]:
     ]
 
 
-class Pcs:
+class EmulatedPcs:
     """The service in every account and region, and its resources in CloudFormation."""
 
     def __init__(self, clusters: Registry) -> None:

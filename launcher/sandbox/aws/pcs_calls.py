@@ -11,7 +11,7 @@ from launcher.agent import safe_json
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.aws.access_log import Application, Environ, service_of
 from launcher.sandbox.aws.error_responses import refuse
-from launcher.sandbox.aws.pcs import Pcs, PcsCluster, PcsError, PcsPart, PcsService
+from launcher.sandbox.aws.pcs import EmulatedPcs, EmulatedPcsCluster, PcsError, PcsPart, PcsService
 
 _TARGET = "AWSParallelComputingService."
 _STATUS = {"ResourceNotFoundException": "404 Not Found", "ConflictException": "409 Conflict"}
@@ -21,7 +21,7 @@ _SHOWN_OF_GROUP = (
 )
 
 
-def with_pcs(inner: Application, pcs: Pcs) -> Application:
+def with_pcs(inner: Application, pcs: EmulatedPcs) -> Application:
     """A WSGI application that answers requests signed for PCS, and passes on all other requests."""
 
     def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -48,7 +48,7 @@ def _region(environ: Environ) -> str:
     return str(environ["HTTP_AUTHORIZATION"].partition("Credential=")[2].split("/")[2])
 
 
-def _cluster(service: PcsService, cluster: PcsCluster) -> dict[str, Any]:
+def _cluster(service: PcsService, cluster: EmulatedPcsCluster) -> dict[str, Any]:
     request = cluster.request
     keys = ("scheduler", "size", "networking", "slurmConfiguration")
     shown: dict[str, Any] = {key: request[key] for key in keys if key in request}
@@ -65,7 +65,7 @@ def _identity(name: str, id_: str, arn: str) -> dict[str, str]:
     return {"name": name, "id": id_, "arn": arn}
 
 
-def _part(service: PcsService, cluster: PcsCluster, part: PcsPart, kind: str) -> dict[str, Any]:
+def _part(service: PcsService, cluster: EmulatedPcsCluster, part: PcsPart, kind: str) -> dict[str, Any]:
     return {
         **_identity(part.name, part.id, service.arn(cluster.id, kind, part.id)),
         "clusterId": cluster.id,
@@ -75,12 +75,12 @@ def _part(service: PcsService, cluster: PcsCluster, part: PcsPart, kind: str) ->
     }
 
 
-def _group(service: PcsService, cluster: PcsCluster, group: PcsPart) -> dict[str, Any]:
+def _group(service: PcsService, cluster: EmulatedPcsCluster, group: PcsPart) -> dict[str, Any]:
     shown = {key: group.request[key] for key in _SHOWN_OF_GROUP if key in group.request}
     return {"computeNodeGroup": {**_part(service, cluster, group, "computenodegroup"), **shown}}
 
 
-def _queue(service: PcsService, cluster: PcsCluster, queue: PcsPart) -> dict[str, Any]:
+def _queue(service: PcsService, cluster: EmulatedPcsCluster, queue: PcsPart) -> dict[str, Any]:
     groups = queue.request.get("computeNodeGroupConfigurations", [])
     return {"queue": {**_part(service, cluster, queue, "queue"), "computeNodeGroupConfigurations": groups}}
 

@@ -25,7 +25,7 @@ _SHOWN = ("VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode")
 
 
 @dataclass(slots=True, kw_only=True)
-class PodCluster:
+class EmulatedPodCluster:
     """A cluster in moto's SageMaker, whose API expects these attribute names."""
 
     request: dict[str, Any]

@@ -36,31 +36,31 @@ from launcher.sandbox.aws import (
     training_plans,
 )
 from launcher.sandbox.aws.auto_scaling import Groups
-from launcher.sandbox.aws.eks import Eks
+from launcher.sandbox.aws.eks import EmulatedEks
 from launcher.sandbox.aws.endpoints import Endpoints
 from launcher.sandbox.aws.hyperpod import HyperPod
-from launcher.sandbox.aws.hyperpod_chart import HyperPodChart
+from launcher.sandbox.aws.hyperpod_chart import EmulatedChart
 from launcher.sandbox.aws.images import publish_images
-from launcher.sandbox.aws.ledger import Ledger
+from launcher.sandbox.aws.ledger import EmulationLedger
 from launcher.sandbox.aws.parallelcluster import ParallelCluster
-from launcher.sandbox.aws.pcs import Pcs
+from launcher.sandbox.aws.pcs import EmulatedPcs
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
 from launcher.sandbox.aws.task_governance import TaskGovernance
-from launcher.sandbox.aws.training_jobs import TrainingJobs
+from launcher.sandbox.aws.training_jobs import EmulatedTrainingJobs
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.endpoint.model_server import Behaviour
 
 
 def install(
-    ledger: Ledger,
+    ledger: EmulationLedger,
     clusters: Registry,
     behaviour: Callable[[], Behaviour],
     *,
-    jobs: TrainingJobs,
+    jobs: EmulatedTrainingJobs,
     groups: Groups,
-    pcs: Pcs,
+    pcs: EmulatedPcs,
 ) -> None:
     """Make moto in this process deploy with the sandbox's models."""
     nested = PublishedStacks()
@@ -70,7 +70,7 @@ def install(
         for model in (
             *buckets.MODELS,
             *documents.MODELS,
-            *Eks(clusters).models(),
+            *EmulatedEks(clusters).models(),
             *file_systems.MODELS,
             *guards.MODELS,
             *network.MODELS,
@@ -81,7 +81,7 @@ def install(
             *of_parallelcluster,
             *Endpoints(behaviour).models(),
             HyperPod(clusters, clusters).model(),
-            HyperPodChart(clusters).model(),
+            EmulatedChart(clusters).model(),
             *TaskGovernance(clusters).models(),
             *pcs.models(),
             auto_scaling.model(groups),
@@ -98,7 +98,7 @@ def install(
     _install_calls(clusters, jobs, groups)
 
 
-def _install_calls(clusters: Registry, jobs: TrainingJobs, groups: Groups) -> None:
+def _install_calls(clusters: Registry, jobs: EmulatedTrainingJobs, groups: Groups) -> None:
     """Make moto answer the calls of this package."""
     stacks.install()
     calls.install()

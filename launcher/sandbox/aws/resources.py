@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException
 
 from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import at_path, fixed_name
-from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Ledger, Properties, Resource
+from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, EmulationLedger, Properties, Resource
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, placeholder, reason
 from launcher.sandbox.aws.references import in_order
@@ -47,7 +47,7 @@ class ResourceFailedError(Exception):
 class Resources(ResourceMap):
     """The resources of one stack by logical id; None for a resource that is not created or whose condition is false."""
 
-    ledger: ClassVar[Ledger]
+    ledger: ClassVar[EmulationLedger]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

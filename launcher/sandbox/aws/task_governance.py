@@ -26,7 +26,7 @@ from launcher.catalog.load import load
 from launcher.model.eks import priority_class
 from launcher.sandbox.aws.eks import devices_of, room_of
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.specification import ClusterFailedError
@@ -97,21 +97,21 @@ class TaskGovernance:
             raise ResourceRefusedError(f"the cluster has no {', '.join(strange)}; allowed: {', '.join(sorted(types))}")
         self._put(cluster, list(_team_objects(requested.need("ComputeQuotaTarget")["TeamName"], config)))
 
-    def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
+    def _put(self, cluster: EmulatedPodCluster, objects: list[dict[str, Any]]) -> None:
         try:
             self.hosts.put(str(eks_name(cluster.request)), objects)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
 
 
-def _cluster(requested: Requested, kind: str) -> PodCluster:
+def _cluster(requested: Requested, kind: str) -> EmulatedPodCluster:
     problems = complaints("sagemaker", (f"Create{kind}", f"Update{kind}"), dict(requested.properties))
     if problems:
         raise ResourceRefusedError("; ".join(problems))
     requested.need("Name")
     arn = requested.need("ClusterArn")
     for cluster in sagemaker_backends[requested.account_id][requested.region_name].clusters.values():
-        if isinstance(cluster, PodCluster) and cluster.arn == arn and eks_name(cluster.request) is not None:
+        if isinstance(cluster, EmulatedPodCluster) and cluster.arn == arn and eks_name(cluster.request) is not None:
             return cluster
     raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
 

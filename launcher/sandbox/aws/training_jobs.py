@@ -33,7 +33,7 @@ from launcher.model.target import SAGEMAKER
 from launcher.model.training_job import LOG_GROUP, LONGEST_H
 from launcher.sandbox.aws.network import network_problem
 from launcher.sandbox.aws.training_plans import bought_in
-from launcher.sandbox.training.job import Capacity, TrainingJob
+from launcher.sandbox.training.job import HostCapacity, TrainingJob
 
 REQUIRED = ("TrainingJobName", "RoleArn", "OutputDataConfig", "AlgorithmSpecification", "ResourceConfig")
 """The required members. The model makes the last two optional, for kinds of job that the sandbox does not support."""
@@ -44,13 +44,13 @@ _MILLISECONDS = 1000
 _OF_FILTER = ("logStreamNamePrefix", "logGroupName", "startTime", "endTime", "limit", "nextToken", "filterPattern")
 
 
-class TrainingJobs:
+class EmulatedTrainingJobs:
     """The training jobs of a sandbox, by region and name."""
 
     def __init__(self, folder: Path, mark: str, environment: Callable[[str], Mapping[str, str]]) -> None:
         self._folder, self._mark, self._environment = folder, mark, environment
         self._jobs: dict[tuple[str, str], TrainingJob] = {}
-        self.capacity = Capacity()
+        self.capacity = HostCapacity()
 
     def create(self, backend: SageMakerModelBackend, request: Mapping[str, Any]) -> str:
         """Create a job; return its ARN."""
@@ -273,7 +273,7 @@ def _logged_in(region: str) -> Callable[[str, float, str], None]:
     return say
 
 
-def install(jobs: TrainingJobs) -> None:
+def install(jobs: EmulatedTrainingJobs) -> None:
     """Add the calls to moto's SageMaker."""
 
     def create_training_job(response: Any) -> ActionResult:
@@ -304,12 +304,12 @@ def install(jobs: TrainingJobs) -> None:
     setattr(SageMakerResponse, "list_tags", _with_tags_of_jobs(jobs, SageMakerResponse.list_tags))  # noqa: B010
 
 
-def _job_of(jobs: TrainingJobs, response: Any) -> TrainingJob:
+def _job_of(jobs: EmulatedTrainingJobs, response: Any) -> TrainingJob:
     name = response._get_param("TrainingJobName")  # noqa: SLF001  the way moto's own responses read
     return jobs.find(response.sagemaker_backend.region_name, name)
 
 
-def _list_jobs(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
+def _list_jobs(jobs: EmulatedTrainingJobs, response: Any) -> list[dict[str, Any]]:
     status, part = (response._get_param(key) for key in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
     every = [job.describe() for job in jobs.in_region(response.sagemaker_backend.region_name)]
     names = ("TrainingJobName", "TrainingJobArn", "CreationTime", "LastModifiedTime", "TrainingJobStatus")
@@ -320,7 +320,9 @@ def _list_jobs(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _with_tags_of_jobs(jobs: TrainingJobs, of_others: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
+def _with_tags_of_jobs(
+    jobs: EmulatedTrainingJobs, of_others: Callable[[Any], ActionResult]
+) -> Callable[[Any], ActionResult]:
     def list_tags(response: Any) -> ActionResult:
         arn = response._get_param("ResourceArn")  # noqa: SLF001  the same
         if ":training-job/" not in arn:

@@ -16,23 +16,23 @@ from launcher.sandbox import signed
 from launcher.sandbox.aws import component_calls
 from launcher.sandbox.aws.access_log import AccessLog, Application, Environ, service_of
 from launcher.sandbox.aws.error_responses import refuse
-from launcher.sandbox.aws.ledger import Ledger
-from launcher.sandbox.aws.pcs import Pcs
+from launcher.sandbox.aws.ledger import EmulationLedger
+from launcher.sandbox.aws.pcs import EmulatedPcs
 from launcher.sandbox.aws.pcs_calls import with_pcs
 from launcher.sandbox.endpoint.model_server import PATH, Behaviour, ModelServer
 from launcher.sandbox.keys import KeyRing
-from launcher.sandbox.signed import AccessError, Refusal, Request
+from launcher.sandbox.signed import AccessError, Request, SignatureFault
 
 _S3, _QUERY, _JSON = range(3)
-_CODES: Mapping[Refusal, tuple[str, str, str]] = {
-    Refusal.UNSIGNED: ("AccessDenied", "MissingAuthenticationToken", "MissingAuthenticationTokenException"),
-    Refusal.KEY: ("InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException"),
-    Refusal.SESSION: ("InvalidToken", "InvalidClientTokenId", "UnrecognizedClientException"),
-    Refusal.EXPIRED: ("ExpiredToken", "ExpiredToken", "ExpiredTokenException"),
-    Refusal.TIME: ("RequestTimeTooSkewed", "SignatureDoesNotMatch", "InvalidSignatureException"),
-    Refusal.SIGNATURE: ("SignatureDoesNotMatch", "SignatureDoesNotMatch", "InvalidSignatureException"),
-    Refusal.BODY: ("XAmzContentSHA256Mismatch", "SignatureDoesNotMatch", "InvalidSignatureException"),
-    Refusal.PLACE: ("AccessDenied", "AccessDenied", "AccessDeniedException"),
+_CODES: Mapping[SignatureFault, tuple[str, str, str]] = {
+    SignatureFault.UNSIGNED: ("AccessDenied", "MissingAuthenticationToken", "MissingAuthenticationTokenException"),
+    SignatureFault.KEY: ("InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException"),
+    SignatureFault.SESSION: ("InvalidToken", "InvalidClientTokenId", "UnrecognizedClientException"),
+    SignatureFault.EXPIRED: ("ExpiredToken", "ExpiredToken", "ExpiredTokenException"),
+    SignatureFault.TIME: ("RequestTimeTooSkewed", "SignatureDoesNotMatch", "InvalidSignatureException"),
+    SignatureFault.SIGNATURE: ("SignatureDoesNotMatch", "SignatureDoesNotMatch", "InvalidSignatureException"),
+    SignatureFault.BODY: ("XAmzContentSHA256Mismatch", "SignatureDoesNotMatch", "InvalidSignatureException"),
+    SignatureFault.PLACE: ("AccessDenied", "AccessDenied", "AccessDeniedException"),
 }
 _HINT = "slipway sandbox status prints the keys of this sandbox"
 _POLL_S = 0.05
@@ -89,7 +89,7 @@ def _body(environ: Environ) -> bytes:
     return bytes(body)
 
 
-def with_plain_errors(inner: Application, ledger: Ledger) -> Application:
+def with_plain_errors(inner: Application, ledger: EmulationLedger) -> Application:
     """A WSGI application that answers 501 if the application inside raises an error.
 
     moto's own answer is a web page with status 500: no SDK can parse it, and each SDK tries four times before it fails.
@@ -151,11 +151,11 @@ class Dispatcher(DomainDispatcherApplication):
 def serve(
     sockets: list[socket.socket],
     log: Path,
-    ledger: Ledger,
+    ledger: EmulationLedger,
     behaviour: Callable[[], Behaviour],
     keys: KeyRing,
     *,
-    pcs: Pcs,
+    pcs: EmulatedPcs,
 ) -> Web:
     """Serve on sockets that already listen."""
     moto = with_pcs(Dispatcher(create_backend_app), pcs)

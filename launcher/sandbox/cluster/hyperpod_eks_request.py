@@ -11,7 +11,7 @@ from typing import Any
 from launcher.aws.api_shape import complaints
 from launcher.sandbox.cluster.hyperpod_request import (
     CONTINUOUS,
-    Account,
+    ClusterAccount,
     file_problems,
     instance_problems,
     network_of,
@@ -43,7 +43,7 @@ def eks_name(request: Mapping[str, Any]) -> str | None:
 
 
 def refuse(
-    request: Mapping[str, Any], account: Account, control: ControlPlane | None, vpc_of: Mapping[str, str]
+    request: Mapping[str, Any], account: ClusterAccount, control: ControlPlane | None, vpc_of: Mapping[str, str]
 ) -> None:
     """Refuse a request whose nodes would not start.
 
@@ -91,7 +91,7 @@ def _control_plane_problems(
         yield Problem(path="VpcConfig", message=f"nodes must be in the control plane's VPC {control.vpc_id}")
 
 
-def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _group_problems(request: Mapping[str, Any], account: ClusterAccount) -> Iterator[Problem]:
     groups = request["InstanceGroups"]
     if len(groups) > MAX_GROUPS:
         yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MAX_GROUPS}")

@@ -30,7 +30,7 @@ CONTINUOUS = "Continuous"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class ClusterAccount:
     """The environment of a cluster's instances: the AWS around it, its controller's script, file systems by DNS name.
 
     `training_plans` are the purchased plans, by ARN.
@@ -50,7 +50,7 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
+def read(request: Mapping[str, Any], account: ClusterAccount) -> ClusterSpec:
     """The cluster that a request describes."""
     invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
     invalid.extend(_absent(request))
@@ -115,7 +115,7 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(path=f"{path}.LifeCycleConfig.{key}", message="missing")
 
 
-def _part_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _part_problems(request: Mapping[str, Any], account: ClusterAccount) -> Iterator[Problem]:
     del account
     groups = request["InstanceGroups"]
     controllers = [group for group in groups if _part(group) == "Controller"]
@@ -133,7 +133,7 @@ def _part_problems(request: Mapping[str, Any], account: Account) -> Iterator[Pro
         yield Problem(path="InstanceGroups", message=f"{name} is used twice")
 
 
-def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _group_problems(request: Mapping[str, Any], account: ClusterAccount) -> Iterator[Problem]:
     for index, group in enumerate(request["InstanceGroups"]):
         path = f"InstanceGroups[{index}]"
         if _part(group) == "Compute" and len(group["SlurmConfig"].get("PartitionNames", [])) != 1:
@@ -169,7 +169,7 @@ def instance_problems(
         yield Problem(path=path, message=message)
 
 
-def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def training_plan_problems(request: Mapping[str, Any], account: ClusterAccount) -> Iterator[Problem]:
     """Problems of training plans: they must exist, with enough instances for the groups."""
     counts: dict[str, int] = {}
     for index, group in enumerate(request["InstanceGroups"]):
@@ -200,7 +200,7 @@ def _against(
 
 
 def file_problems(
-    request: Mapping[str, Any], group: Mapping[str, Any], account: Account, path: str
+    request: Mapping[str, Any], group: Mapping[str, Any], account: ClusterAccount, path: str
 ) -> Iterator[Problem]:
     """Problems of files: a script must exist in S3, file systems must be mountable, and keys usable."""
     script = script_place(group)

@@ -12,7 +12,7 @@ from launcher.sandbox.namespaces import node_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
+class NodeState:
     """The state of a node for other components."""
 
     name: str
@@ -95,9 +95,9 @@ class Node:
         self.fail()
         self.life = ""
 
-    def view(self) -> NodeView:
+    def view(self) -> NodeState:
         """The current state of the node for other components."""
-        return NodeView(
+        return NodeState(
             name=self.name,
             partition=self.group.queue,
             instance_type=self.group.instance_type,

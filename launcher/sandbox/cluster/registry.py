@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sandbox import processes
-from launcher.sandbox.cluster.nodes import Node, NodeView
-from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, Fleet, NodeGroup
+from launcher.sandbox.cluster.nodes import Node, NodeState
+from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, InstanceFleet, NodeGroup
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from launcher.sandbox.kubernetes.statuses import RefusedError
@@ -41,7 +41,7 @@ class Cluster:
     """One cluster."""
 
     def __init__(
-        self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str, keys: KeyRing
+        self, spec: ClusterSpec, fleet: InstanceFleet, folder: Path, *, with_slurm: bool, mark: str, keys: KeyRing
     ) -> None:
         """Without `with_slurm`, the local scheduler answers Slurm's commands."""
         self.spec = spec
@@ -97,7 +97,7 @@ class Cluster:
             raise RuntimeError(f"cluster {self.spec.name} is not started")
         return self._scheduler
 
-    def nodes(self) -> tuple[NodeView, ...]:
+    def nodes(self) -> tuple[NodeState, ...]:
         """The current nodes."""
         with self._lock:
             return tuple(node.view() for node in self._nodes.values() if node.life)
@@ -315,7 +315,7 @@ class Registry:
         self._clusters: dict[str, Cluster] = {}
         self._made = 0
 
-    def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
+    def start(self, spec: ClusterSpec, fleet: InstanceFleet) -> str:
         """Start a cluster; return the id of its head node's instance.
 
         Raises:

@@ -21,7 +21,7 @@ class TypeFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubnetFacts:
+class EmulatedSubnet:
     """EC2's facts about a subnet."""
 
     zone: str
@@ -39,7 +39,7 @@ class AwsFacts(Protocol):
     def instance_type(self, name: str) -> TypeFacts | None:
         """The facts about a type; None if EC2 does not have the type."""
 
-    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+    def subnet(self, subnet_id: str) -> EmulatedSubnet | None:
         """The facts about a subnet; None if no subnet has that id."""
 
     def admits_itself(self, group_id: str) -> bool | None:
@@ -116,7 +116,7 @@ class ClusterSpec:
     left_out: tuple[str, ...]
 
 
-class Fleet(Protocol):
+class InstanceFleet(Protocol):
     """The instances of one cluster, in any service."""
 
     @property
@@ -127,7 +127,7 @@ class Fleet(Protocol):
     def replaces_down(self) -> bool:
         """Whether its service replaces the instances of nodes that a user has marked as down in Slurm."""
 
-    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+    def subnet(self, subnet_id: str) -> EmulatedSubnet | None:
         """The facts about a subnet; None if no subnet has that id."""
 
     def run_head_node(self, spec: ClusterSpec) -> str:

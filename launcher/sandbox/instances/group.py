@@ -31,7 +31,7 @@ class LaunchRefusedError(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """An instance of a group: its lifecycle state, since when, and until when a hook keeps it."""
 
     machine: Machine
@@ -55,7 +55,7 @@ class Group:
     terminate: Callable[[str, str], None]
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
     desired: int = 0
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, GroupMember] = field(default_factory=dict)
     tags: dict[str, dict[str, Any]] = field(default_factory=dict)
     activities: list[dict[str, Any]] = field(default_factory=list)
     launch_at: float = 0.0
@@ -68,7 +68,7 @@ class Group:
         return next((hook for hook in hooks if hook["LifecycleTransition"] == TERMINATING), None)
 
     @property
-    def active(self) -> list[Member]:
+    def active(self) -> list[GroupMember]:
         """The instances that count towards the desired number."""
         return [member for member in self.members.values() if member.state in (PENDING, IN_SERVICE)]
 
@@ -115,7 +115,7 @@ class Group:
             return
         self.record(f"Launching a new EC2 instance: {machine.id}", "Successful")
 
-    def end(self, member: Member) -> None:
+    def end(self, member: GroupMember) -> None:
         """Begin to terminate an instance: a hook keeps it for a time."""
         if self.hook is None:
             self._proceed(member)
@@ -132,12 +132,12 @@ class Group:
         self._proceed(member)
         return True
 
-    def _proceed(self, member: Member) -> None:
+    def _proceed(self, member: GroupMember) -> None:
         member.state = PROCEED
         self.lose(member, "Client.UserInitiatedShutdown")
         self.record(f"Terminating EC2 instance: {member.machine.id}", "Successful")
 
-    def lose(self, member: Member, reason: str) -> None:
+    def lose(self, member: GroupMember, reason: str) -> None:
         """Remove an instance at once: EC2 has terminated it."""
         self.members.pop(member.machine.id, None)
         member.machine.end()

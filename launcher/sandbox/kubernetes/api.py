@@ -14,7 +14,7 @@ from launcher.sandbox.kubernetes.held_jobs import held_back, refuse_unqueued
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds
 from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, Objects, now, update_condition
+from launcher.sandbox.kubernetes.store import Object, ObjectStore, now, update_condition
 from launcher.sandbox.kubernetes.validation import validate
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -31,7 +31,7 @@ _OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimesta
 class Api:
     """One cluster's API, without HTTP."""
 
-    objects: Objects = field(default_factory=Objects)
+    objects: ObjectStore = field(default_factory=ObjectStore)
     kinds: Kinds = field(default_factory=Kinds)
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class Api:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
+def disrupt(objects: ObjectStore, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
     """Mark a pod as disrupted from outside (condition DisruptionTarget)."""
 
     def apply(stored: Object) -> Object:

@@ -9,7 +9,7 @@ claim.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from launcher.sandbox.kubernetes.controllers import Cluster
+from launcher.sandbox.kubernetes.controllers import ControlledCluster
 from launcher.sandbox.kubernetes.pod_rules import quantity
 
 Object = dict[str, Any]
@@ -17,7 +17,7 @@ _ONE_NODE, _ONE_POD = "ReadWriteOnce", "ReadWriteOncePod"
 _NO_VOLUME = "no persistent volumes available for this claim and no storage class is set"
 
 
-def bind(cluster: Cluster) -> None:
+def bind(cluster: ControlledCluster) -> None:
     """Bind claims to matching volumes; report the reason for the other claims."""
     volumes = cluster.every("", "persistentvolumes")
     volume_of = {_name_of_claim(volume["spec"].get("claimRef", {})): volume for volume in volumes}

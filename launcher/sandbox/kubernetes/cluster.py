@@ -18,7 +18,7 @@ from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes import claims, device_plugins, job_controller, kueue, operators, placing
 from launcher.sandbox.kubernetes.api import Api, disrupt
 from launcher.sandbox.kubernetes.channels import Spawn
-from launcher.sandbox.kubernetes.controllers import Cluster
+from launcher.sandbox.kubernetes.controllers import ControlledCluster
 from launcher.sandbox.kubernetes.kinds import shipped_kinds
 from launcher.sandbox.kubernetes.kubelet import FORCED_GRACE_S, PodRun
 from launcher.sandbox.kubernetes.server import Server
@@ -89,7 +89,7 @@ class KubernetesCluster:
             self.api.kinds.add(kind)
         self.tokens = Tokens(name, keys)
         self.server = Server(self.api, allows=self.tokens.allows, log=self.log, spawner=self.spawner)
-        self._cluster = Cluster(self.api)
+        self._cluster = ControlledCluster(self.api)
         self._folder, self._mark, self._environment = folder, mark, dict(environment)
         self._runs: dict[str, PodRun] = {}
         self._unattached: dict[str, str] = {}

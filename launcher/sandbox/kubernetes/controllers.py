@@ -15,7 +15,7 @@ REPLACE_S = 1.0
 """Delay before a failed pod is replaced: in Kubernetes 10 s, doubled each time (pkg/controller/job); here 1 s."""
 
 
-class Cluster:
+class ControlledCluster:
     """One cluster, with the operations that its controllers need."""
 
     def __init__(self, api: Api) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.nodes import NodeState
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.api import Api
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
@@ -109,7 +109,7 @@ class HostedKubernetes:
         ).__enter__()
         self._node_groups: dict[str, PodNodeGroup] = {}
         self._groups: list[str] = []
-        self._nodes: dict[str, NodeView] = {}
+        self._nodes: dict[str, NodeState] = {}
         self._words: list[str] = []
         self._lock = threading.RLock()
 
@@ -152,7 +152,7 @@ class HostedKubernetes:
         return f"ip-10-0-{place}-{number + 1}.{node_group.zone[:-1]}.compute.internal"
 
     def _enlist(self, node_group: PodNodeGroup, name: str) -> None:
-        self._nodes[name] = NodeView(
+        self._nodes[name] = NodeState(
             name=name,
             partition=node_group.group,
             instance_type=node_group.instance_type,
@@ -202,7 +202,7 @@ class HostedKubernetes:
         for name in leaving:
             self._forget(name)
 
-    def nodes(self) -> tuple[NodeView, ...]:
+    def nodes(self) -> tuple[NodeState, ...]:
         """The current nodes."""
         with self._lock:
             return tuple(node for node in self._nodes.values() if node.life)
@@ -256,7 +256,7 @@ class HostedKubernetes:
                 if node.instance_id not in taken and free:
                     self._identify(node, free.pop(0))
 
-    def _identify(self, node: NodeView, instance_id: str) -> None:
+    def _identify(self, node: NodeState, instance_id: str) -> None:
         self._nodes[node.name] = replace(node, instance_id=instance_id)
         provider_id = _provider_id(self._node_groups[node.partition], instance_id)
         self._kubernetes.set_provider(node.name, provider_id)
@@ -318,7 +318,7 @@ class HostedKubernetes:
         """End the cluster and all pods."""
         self._kubernetes.stop()
 
-    def _node(self, name: str) -> NodeView:
+    def _node(self, name: str) -> NodeState:
         with self._lock:
             if name not in self._nodes:
                 raise KeyError(f"no node {name!r} in cluster {self._name}, there are: {', '.join(self._nodes)}")

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.sandbox.kubernetes.controllers import Cluster, condition, is_over, with_condition
+from launcher.sandbox.kubernetes.controllers import ControlledCluster, condition, is_over, with_condition
 from launcher.sandbox.kubernetes.store import Object, now
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -17,7 +17,7 @@ TRACKED = "batch.kubernetes.io/job-tracking"
 """The finalizer that keeps an ended pod until the controller has counted it."""
 
 
-def reconcile(cluster: Cluster, job: Object) -> None:
+def reconcile(cluster: ControlledCluster, job: Object) -> None:
     """Reconcile a Job once."""
     spec, status, metadata = job["spec"], job.get("status", {}), job["metadata"]
     if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
@@ -56,7 +56,9 @@ def reconcile(cluster: Cluster, job: Object) -> None:
     cluster.set_status("batch", "jobs", job, after)
 
 
-def _end_job(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
+def _end_job(
+    cluster: ControlledCluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object
+) -> Object:
     """The status of a decided Job: delete its running pods, and add the final condition when no pod runs."""
     status = with_condition(status, kinds[0], why["reason"], why["message"])
     for pod in living:
@@ -68,7 +70,7 @@ def _end_job(cluster: Cluster, status: Object, living: list[Object], kinds: tupl
     return status
 
 
-def _count_pods(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any]:
+def _count_pods(cluster: ControlledCluster, job: Object, pods: list[Object]) -> dict[str, Any]:
     status = job.get("status", {})
     done = {int(index) for index in status.get("completedIndexes", "").split(",") if index}
     failed, fatal = status.get("failed", 0), None
@@ -114,7 +116,7 @@ def _exit_matching(rule: Mapping[str, Any], pod: Object) -> tuple[str, int] | No
     return None
 
 
-def _failed_status(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object | None:
+def _failed_status(cluster: ControlledCluster, job: Object, counted: Mapping[str, Any]) -> Object | None:
     spec = job["spec"]
     if counted["fatal"]:
         return {"reason": "PodFailurePolicy", "message": counted["fatal"]}
@@ -126,7 +128,9 @@ def _failed_status(cluster: Cluster, job: Object, counted: Mapping[str, Any]) ->
     return None
 
 
-def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], completions: int) -> None:
+def _start_missing(
+    cluster: ControlledCluster, job: Object, pods: list[Object], done: set[int], completions: int
+) -> None:
     spec = job["spec"]
     running = [pod for pod in pods if not _has_ended(pod)]
     indexes = {int(pod["metadata"]["annotations"].get(INDEX, -1)) for pod in running}
@@ -177,7 +181,7 @@ def _has_ended(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
-def _release(cluster: Cluster, pods: list[Object]) -> None:
+def _release(cluster: ControlledCluster, pods: list[Object]) -> None:
     for pod in pods:
         if TRACKED in pod["metadata"].get("finalizers", ()):
             cluster.untrack(pod, TRACKED)

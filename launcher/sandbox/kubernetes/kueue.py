@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from launcher.sandbox.kubernetes.controllers import Cluster, is_over
+from launcher.sandbox.kubernetes.controllers import ControlledCluster, is_over
 from launcher.sandbox.kubernetes.held_jobs import QUEUE_LABEL, with_suspend
 from launcher.sandbox.kubernetes.placing import requests_of
 from launcher.sandbox.kubernetes.pod_rules import quantity
@@ -30,7 +30,7 @@ _RESERVED, _ADMITTED, _EVICTED = "QuotaReserved", "Admitted", "Evicted"
 _OPEN, _PREEMPTS = "None", ("LowerPriority", "LowerOrNewerEqualPriority")
 
 
-def reconcile(cluster: Cluster) -> None:
+def reconcile(cluster: ControlledCluster) -> None:
     """Run one round: create a workload for each job with a queue, and admit workloads that fit the quota."""
     if not any(kind.plural == "localqueues" for kind in cluster.api.kinds):
         return
@@ -49,7 +49,7 @@ def reconcile(cluster: Cluster) -> None:
             _admit(cluster, pending, *queued, jobs)
 
 
-def _queued_jobs(cluster: Cluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
+def _queued_jobs(cluster: ControlledCluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
     """The jobs that name a queue, each with its group, plural and kind."""
     for place in _JOBS:
         for job in cluster.every(place[0], place[1]):
@@ -66,7 +66,7 @@ def _is(workload: Mapping[str, Any], kind: str) -> bool:
     return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
-def _create_workload(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
+def _create_workload(cluster: ControlledCluster, place: tuple[str, str, str], job: Object) -> None:
     metadata = job["metadata"]
     name = f"{place[2]}-{metadata['name']}"[:56]
     reference = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
@@ -96,13 +96,13 @@ def pod_sets(job: Object) -> list[tuple[str, int, Object]]:
     return [(replica["name"], int(replica.get("replicas", 1)), replica["template"]) for replica in spec["replicaSpecs"]]
 
 
-def _priority(cluster: Cluster, labels: Mapping[str, str]) -> int:
+def _priority(cluster: ControlledCluster, labels: Mapping[str, str]) -> int:
     classes = cluster.every(_GROUP, "workloadpriorityclasses", VERSION)
     return next((int(row["value"]) for row in classes if row["metadata"]["name"] == labels.get(PRIORITY_LABEL)), 0)
 
 
 def _admit(
-    cluster: Cluster, workload: Object, place: tuple[str, str, str], job: Object, jobs: Mapping[str, Any]
+    cluster: ControlledCluster, workload: Object, place: tuple[str, str, str], job: Object, jobs: Mapping[str, Any]
 ) -> None:
     """Admit a job if its queue has enough quota, else report the reason."""
     namespace = workload["metadata"]["namespace"]
@@ -125,7 +125,7 @@ def _admit(
     cluster.event(job, "Normal", "Started", f"Admitted by clusterQueue {name}", source="kueue")
 
 
-def _queue_of(cluster: Cluster, namespace: str, name: str) -> tuple[Object | None, str]:
+def _queue_of(cluster: ControlledCluster, namespace: str, name: str) -> tuple[Object | None, str]:
     local = cluster.api.objects.find(cluster.kind(_GROUP, "localqueues", VERSION), namespace, name)
     if local is None:
         return None, f"LocalQueue {name} doesn't exist"
@@ -140,7 +140,9 @@ def _queue_of(cluster: Cluster, namespace: str, name: str) -> tuple[Object | Non
     return queue, ""
 
 
-def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozenset[str] = frozenset()) -> str:
+def _lacks(
+    cluster: ControlledCluster, workload: Object, queue: Object, *, without: frozenset[str] = frozenset()
+) -> str:
     """The quota that a queue lacks for a workload, in Kueue's words; empty if the quota suffices."""
     used: Counter[str] = Counter()
     for other in cluster.every(_GROUP, "workloads", VERSION):
@@ -186,7 +188,7 @@ def _may_preempt(queue: Object) -> bool:
     return queue["spec"].get("preemption", {}).get("withinClusterQueue", "Never") in _PREEMPTS
 
 
-def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[str, Any]) -> bool:
+def _make_room(cluster: ControlledCluster, workload: Object, queue: Object, jobs: Mapping[str, Any]) -> bool:
     """Suspend jobs of lower priority until a workload fits, lowest and youngest first; False if it cannot fit."""
     priority = int(workload["spec"].get("priority", 0))
     lower = [
@@ -216,7 +218,7 @@ def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[
     return True
 
 
-def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, is_held: bool) -> None:
+def _set_flag(cluster: ControlledCluster, place: tuple[str, str, str], job: Object, *, is_held: bool) -> None:
     metadata = job["metadata"]
     cluster.api.objects.update(
         cluster.kind(place[0], place[1]),
@@ -227,7 +229,7 @@ def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, is_
 
 
 def _set_condition(
-    cluster: Cluster,
+    cluster: ControlledCluster,
     workload: Object,
     kind: str,
     *,
@@ -251,7 +253,7 @@ def _set_condition(
     )
 
 
-def _finish(cluster: Cluster) -> None:
+def _finish(cluster: ControlledCluster) -> None:
     over = {job["metadata"]["uid"] for _, job in _queued_jobs(cluster) if is_over(job)}
     for workload in cluster.every(_GROUP, "workloads", VERSION):
         if workload["metadata"]["labels"][UID_LABEL] in over and not _is(workload, "Finished"):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from launcher.sandbox.kubernetes import job_controller
-from launcher.sandbox.kubernetes.controllers import Cluster, is_over, with_condition
+from launcher.sandbox.kubernetes.controllers import ControlledCluster, is_over, with_condition
 from launcher.sandbox.kubernetes.store import Object, now
 
 _GROUP, _PLURAL = "kubeflow.org", "pytorchjobs"
@@ -23,7 +23,7 @@ _MADE_AGAIN = ("OnFailure", "Always")
 """Restart policies that recreate a failed pod, also an evicted one, with any exit code."""
 
 
-def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
+def reconcile_pytorch(cluster: ControlledCluster, job: Object) -> None:
     """Reconcile a PyTorchJob once."""
     metadata = job["metadata"]
     if "deletionTimestamp" in metadata:
@@ -56,14 +56,14 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
     cluster.set_status(_GROUP, _PLURAL, job, status)
 
 
-def _suspend(cluster: Cluster, pods: dict[str, Object]) -> None:
+def _suspend(cluster: ControlledCluster, pods: dict[str, Object]) -> None:
     """Delete the pods of a suspended job, also the ended ones, so that they do not count."""
     for pod in pods.values():
         cluster.delete_pod(pod)
 
 
 def _recreate_failed_pod(
-    cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object
+    cluster: ControlledCluster, job: Object, pod: Object, spec: Object, status: Object
 ) -> tuple[Object, str | None]:
     """Recreate a failed pod if its policy and exit code permit; else return the reason for the end of the job."""
     code, policy = _exit_code(pod), spec.get("restartPolicy", "OnFailure")
@@ -77,7 +77,9 @@ def _recreate_failed_pod(
     return status, f"PyTorchJob {name} is failed because a replica ended with exit code {code}."
 
 
-def _status_of(cluster: Cluster, job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
+def _status_of(
+    cluster: ControlledCluster, job: Object, pods: dict[str, Object], status: Object, failure: str | None
+) -> Object:
     name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     restarts = sum(
@@ -160,7 +162,7 @@ def _with_variables(container: Object, values: dict[str, str]) -> Object:
     return {**container, "env": [*more, *container.get("env", ())]}
 
 
-def _service(cluster: Cluster, job: Object, name: str, role: str, index: int) -> None:
+def _service(cluster: ControlledCluster, job: Object, name: str, role: str, index: int) -> None:
     """Create the headless service of a replica, by whose name other replicas find it."""
     kind, namespace = cluster.kind("", "services"), job["metadata"]["namespace"]
     if cluster.api.objects.find(kind, namespace, name) is not None:
@@ -186,7 +188,7 @@ def _exit_code(pod: Object) -> int:
     return max(codes, default=1)
 
 
-def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
+def reconcile_hyperpod(cluster: ControlledCluster, job: Object) -> None:
     """Reconcile a HyperPodPyTorchJob once: create all its pods, and restart all of them if one has failed."""
     metadata, spec = job["metadata"], job["spec"]
     if "deletionTimestamp" in metadata or is_over(job):
@@ -220,7 +222,7 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     cluster.set_status(*_HYPERPOD, job, status)
 
 
-def _restart_job(cluster: Cluster, pods: dict[str, Object], status: Object, most: int) -> Object:
+def _restart_job(cluster: ControlledCluster, pods: dict[str, Object], status: Object, most: int) -> Object:
     """Restart a job with a failed pod completely, or fail the job after `most` restarts."""
     if status.get("restartCount", 0) >= most:
         return with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")
@@ -243,7 +245,7 @@ def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
 
 
-CONTROLLERS: tuple[tuple[str, str, Callable[[Cluster, Object], None]], ...] = (
+CONTROLLERS: tuple[tuple[str, str, Callable[[ControlledCluster, Object], None]], ...] = (
     ("batch", "jobs", job_controller.reconcile),
     (_GROUP, _PLURAL, reconcile_pytorch),
     (*_HYPERPOD, reconcile_hyperpod),

@@ -24,7 +24,7 @@ from launcher.sandbox.kubernetes import channels
 from launcher.sandbox.kubernetes.api import Api, matching
 from launcher.sandbox.kubernetes.kinds import Kind
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Change
+from launcher.sandbox.kubernetes.store import ObjectChange
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _OF_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
@@ -42,7 +42,7 @@ FindSpawn = Callable[[str, str], channels.Spawn]
 
 
 @dataclass(slots=True)
-class Rights:
+class ApiRights:
     """The forbidden operations of callers: verb and plural, in every namespace."""
 
     denied: set[tuple[str, str]] = field(default_factory=set)
@@ -84,7 +84,7 @@ class Server:
         self.api = api
         self.allows = allows
         self.log, self.spawner = log, spawner
-        self.rights = Rights()
+        self.rights = ApiRights()
         self.port = 0
         self.epoch = 0
         self.fault = ""
@@ -351,7 +351,7 @@ class _Handler(BaseHTTPRequestHandler):
             objects.wait(version, min(1.0, max(0.0, deadline - time.monotonic())))
         self._chunk(b"")
 
-    def _notify(self, change: Change, namespace: str, match: Callable[[Mapping[str, Any]], bool]) -> None:
+    def _notify(self, change: ObjectChange, namespace: str, match: Callable[[Mapping[str, Any]], bool]) -> None:
         if namespace not in ("", change.newest["metadata"].get("namespace", "")):
             return
         before = change.before is not None and match(change.before)

@@ -37,7 +37,7 @@ def now() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ObjectChange:
     """One change: `before` is None for a new object, `after` for a deleted object."""
 
     version: int
@@ -53,13 +53,13 @@ class Change:
         return document
 
 
-class Objects:
+class ObjectStore:
     """The stored objects. Objects that go in and out are copies; `changed` is notified of every change."""
 
     def __init__(self) -> None:
         self._objects: dict[tuple[Kind, str, str], Object] = {}
         self._version = 1
-        self._history: deque[Change] = deque(maxlen=_HISTORY)
+        self._history: deque[ObjectChange] = deque(maxlen=_HISTORY)
         self._compacted = 0
         self.changed = threading.Condition(threading.RLock())
 
@@ -152,7 +152,7 @@ class Objects:
             self._remove(kind, namespace, before)
             return before
 
-    def since(self, version: int, kind: Kind) -> tuple[list[Change], int]:
+    def since(self, version: int, kind: Kind) -> tuple[list[ObjectChange], int]:
         """The changes of a kind after a version, and the number of the last change of all kinds.
 
         Raises:
@@ -188,16 +188,16 @@ class Objects:
         after["metadata"]["resourceVersion"] = str(self._version)
         stored = copy_json(after)
         self._objects[kind, namespace, after["metadata"]["name"]] = stored
-        self._note(Change(version=self._version, kind=kind, before=before, after=stored))
+        self._note(ObjectChange(version=self._version, kind=kind, before=before, after=stored))
         return after
 
     def _remove(self, kind: Kind, namespace: str, before: Object) -> None:
         self._version += 1
         last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self._version)}}
         del self._objects[kind, namespace, before["metadata"]["name"]]
-        self._note(Change(version=self._version, kind=kind, before=last, after=None))
+        self._note(ObjectChange(version=self._version, kind=kind, before=last, after=None))
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: ObjectChange) -> None:
         if len(self._history) == _HISTORY:
             self._compacted = self._history[0].version
         self._history.append(change)

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError
-from launcher.model.job import Attempt, JobState
+from launcher.model.job import JobState, SchedulerAttempt
 from launcher.sandbox import namespaces, processes
-from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.nodes import NodeState
 from launcher.sandbox.cluster.slurm_settings import requeue_codes
 from launcher.sandbox.control import ControlError
 from launcher.sandbox.slurm.files import node_environment
@@ -173,7 +173,7 @@ def _seconds(text: str) -> int | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Job:
+class LocalJob:
     """A submitted job. The scheduler's lock protects the changing members."""
 
     id: str
@@ -182,7 +182,7 @@ class Job:
     options: BatchOptions
     environment: Mapping[str, str]
     state: JobState = JobState.PENDING
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[SchedulerAttempt] = field(default_factory=list)
     nodes: tuple[str, ...] = ()
     node_lost: bool = False
     overdue: bool = False
@@ -208,7 +208,7 @@ class LocalScheduler:
     """The jobs of one cluster."""
 
     def __init__(
-        self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
+        self, folder: Path, nodes: Callable[[], Sequence[NodeState]], mark: str, settings: Mapping[str, str]
     ) -> None:
         """Of `settings`, the scheduler follows RequeueExit and JobRequeue."""
         self._folder = folder
@@ -219,7 +219,7 @@ class LocalScheduler:
         self._requeue_codes = requeue_codes(settings)
         self._requeues = {name.lower(): value for name, value in settings.items()}.get("jobrequeue", "1") != "0"
         self._lock = threading.RLock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, LocalJob] = {}
         self._lost: set[str] = set()
         self._drained: set[str] = set()
         self._down: set[str] = set()
@@ -248,7 +248,7 @@ class LocalScheduler:
             copy = self._folder / f"job-{number}.sh"
             shutil.copyfile(script, copy)
             start, variables = folder / batch.chdir, {**environment, "SLURM_SUBMIT_DIR": str(folder)}
-            job = Job(id=number, script=copy, folder=start, options=batch, environment=variables)
+            job = LocalJob(id=number, script=copy, folder=start, options=batch, environment=variables)
             job.thread = threading.Thread(target=self._live, args=(job,), name=f"job-{number}", daemon=True)
             self._jobs[number] = job
         job.thread.start()
@@ -259,7 +259,7 @@ class LocalScheduler:
         with self._lock:
             return self._job(job).state
 
-    def attempts(self, job: str) -> tuple[Attempt, ...]:
+    def attempts(self, job: str) -> tuple[SchedulerAttempt, ...]:
         """The attempts of a job, oldest first."""
         with self._lock:
             return tuple(self._job(job).attempts)
@@ -274,12 +274,12 @@ class LocalScheduler:
         with self._lock:
             return node in self._taken or any(node in job.nodes for job in self._jobs.values())
 
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> tuple[LocalJob, ...]:
         """All jobs so far, in their current state."""
         with self._lock:
             return tuple(replace(job, attempts=list(job.attempts)) for job in self._jobs.values())
 
-    def nodes_now(self) -> Sequence[NodeView]:
+    def nodes_now(self) -> Sequence[NodeState]:
         """The current nodes."""
         return self._nodes_now()
 
@@ -391,13 +391,13 @@ class LocalScheduler:
             if job.thread is not None:
                 job.thread.join()
 
-    def _job(self, job: str) -> Job:
+    def _job(self, job: str) -> LocalJob:
         with self._lock:
             if job not in self._jobs:
                 raise SchedulerError(f"there is no job {job}")
             return self._jobs[job]
 
-    def _live(self, job: Job) -> None:
+    def _live(self, job: LocalJob) -> None:
         """Run the attempts of a job until one is final. If the server is gone, no nodes exist, and the job fails."""
         try:
             while not job.state.final:
@@ -407,7 +407,7 @@ class LocalScheduler:
             self._set(job, JobState.FAILED)
             logging.getLogger(__name__).warning("job %s ended: %s", job.id, problem)
 
-    def _wait_for_nodes(self, job: Job) -> tuple[NodeView, ...] | None:
+    def _wait_for_nodes(self, job: LocalJob) -> tuple[NodeState, ...] | None:
         """Reserve as many free nodes as the job requests; None if the job is cancelled first."""
         while not job.cancelled.wait(_POLL_S):
             with self._lock:
@@ -425,7 +425,7 @@ class LocalScheduler:
                     return chosen
         return None
 
-    def _attempt(self, job: Job, nodes: tuple[NodeView, ...]) -> int:
+    def _attempt(self, job: LocalJob, nodes: tuple[NodeState, ...]) -> int:
         number = len(job.attempts) + 1
         values = {"j": job.id, "A": job.id, "x": job.options.job_name, "N": nodes[0].name}
         interpreter = shlex.split(job.script.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!"))
@@ -440,7 +440,7 @@ class LocalScheduler:
             )
         with self._lock:
             job.state = JobState.RUNNING
-            began = Attempt(
+            began = SchedulerAttempt(
                 number=number, started_at=datetime.now(UTC), ended_at=None, exit_code=None, signal=0, nodes=job.nodes
             )
             job.attempts.append(began)
@@ -463,12 +463,12 @@ class LocalScheduler:
             job.nodes = ()
         return code
 
-    def _has_lost_node(self, nodes: tuple[NodeView, ...]) -> bool:
+    def _has_lost_node(self, nodes: tuple[NodeState, ...]) -> bool:
         """Whether one of some nodes no longer exists: AWS's own calls do not notify this scheduler."""
         current = {node.life for node in self._nodes_now() if node.metadata}
         return any(node.life not in current for node in nodes)
 
-    def _wait(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
+    def _wait(self, job: LocalJob, process: "subprocess.Popen[bytes]") -> int:
         """Wait for the script; if it exceeds its time limit or is cancelled, terminate it, then kill it."""
         limit = job.options.time_limit_s
         deadline = time.monotonic() + limit if limit is not None else None
@@ -479,7 +479,7 @@ class LocalScheduler:
             time.sleep(_POLL_S)
         return code
 
-    def _terminate(self, job: Job, process: "subprocess.Popen[bytes]") -> int:
+    def _terminate(self, job: LocalJob, process: "subprocess.Popen[bytes]") -> int:
         # Parents first, as their numbers go: a shell whose child dies first would end with a code of its own.
         for pid in sorted(self._processes(job)):
             processes.send(pid, signal.SIGTERM)
@@ -489,7 +489,7 @@ class LocalScheduler:
             processes.end(lambda: self._processes(job))
             return process.wait()
 
-    def _after(self, job: Job, code: int) -> JobState:
+    def _after(self, job: LocalJob, code: int) -> JobState:
         requeues = self._requeues if job.options.requeue is None else job.options.requeue
         if job.cancelled.is_set():
             return JobState.CANCELLED
@@ -500,14 +500,14 @@ class LocalScheduler:
             return JobState.PENDING
         return JobState.COMPLETED if code == 0 else JobState.FAILED
 
-    def _set(self, job: Job, state: JobState) -> None:
+    def _set(self, job: LocalJob, state: JobState) -> None:
         with self._lock:
             job.state = state
 
-    def _processes(self, job: Job) -> set[int]:
+    def _processes(self, job: LocalJob) -> set[int]:
         return processes.with_descendants(processes.marked_processes(_JOB_MARK, f"{self._own_mark}.{job.id}"))
 
-    def _environment(self, job: Job, nodes: tuple[NodeView, ...], number: int) -> dict[str, str]:
+    def _environment(self, job: LocalJob, nodes: tuple[NodeState, ...], number: int) -> dict[str, str]:
         """The environment of a script: the submission's, Slurm's variables, and those of the first node."""
         names, options, first = ",".join(node.name for node in nodes), job.options, nodes[0]
         slurm = {
@@ -537,5 +537,5 @@ class LocalScheduler:
         return {**job.environment, **slurm, **variables}
 
 
-def _node_variables(node: NodeView) -> dict[str, str]:
+def _node_variables(node: NodeState) -> dict[str, str]:
     return node_environment(metadata=node.metadata, scratch=node.scratch, life=node.life)

@@ -15,12 +15,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from launcher.model.job import Attempt, JobState
-from launcher.sandbox.cluster.nodes import NodeView
+from launcher.model.job import JobState, SchedulerAttempt
+from launcher.sandbox.cluster.nodes import NodeState
 from launcher.sandbox.control import ControlServer
 from launcher.sandbox.namespaces import node_address
 from launcher.sandbox.slurm import local_commands
-from launcher.sandbox.slurm.local_scheduler import Job, LocalScheduler
+from launcher.sandbox.slurm.local_scheduler import LocalJob, LocalScheduler
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.slurm_output import TIME_FORMAT
 
@@ -60,7 +60,7 @@ class LocalSlurm:
     def __init__(
         self,
         folder: Path,
-        nodes: Callable[[], Sequence[NodeView]],
+        nodes: Callable[[], Sequence[NodeState]],
         mark: str,
         settings: Mapping[str, str],
         types: Iterable[tuple[str, str]] = (),
@@ -230,7 +230,7 @@ class LocalSlurm:
                 )
         raise _RefusedError(f"the local scheduler does not support: {' '.join(command.arguments)}")
 
-    def _node_line(self, node: NodeView, command: _Command) -> str:
+    def _node_line(self, node: NodeState, command: _Command) -> str:
         """A node as `scontrol --oneliner show node` prints it, with the fields that callers read."""
         state = self.scheduler.node_state(node.name)
         at = command.moment(self.scheduler.last_busy(node.name))
@@ -256,14 +256,14 @@ class LocalSlurm:
                 raise _RefusedError(f"the local scheduler cannot update {', '.join(settings)}")
         return ""
 
-    def _job(self, job: str, refusal: str) -> Job:
+    def _job(self, job: str, refusal: str) -> LocalJob:
         match = next((candidate for candidate in self.scheduler.jobs() if candidate.id == job), None)
         if match is None:
             raise _RefusedError(refusal.format(job=job))
         return match
 
     @staticmethod
-    def _job_text(job: Job, command: _Command) -> str:
+    def _job_text(job: LocalJob, command: _Command) -> str:
         last = job.attempts[-1] if job.attempts else None
         pending = job.state is JobState.PENDING
         restarts = len(job.attempts) - (0 if pending or last is None else 1)
@@ -282,7 +282,7 @@ class LocalSlurm:
         return " ".join(f"{name}={value}" for name, value in fields.items()) + "\n"
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
+def _attempt(attempt: SchedulerAttempt) -> dict[str, Any]:
     """An attempt as JSON values; times are ISO moments."""
     described = asdict(attempt)
     return described | {

@@ -42,7 +42,7 @@ PutMetric = Callable[[str, float, str], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Capacity:
+class HostCapacity:
     """The sandbox's capacity for training jobs: a quota of instances by type, and purchase options without capacity."""
 
     quotas: dict[str, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class TrainingJob(threading.Thread):
         *,
         environment: Mapping[str, str],
         mark: str,
-        capacity: Capacity,
+        capacity: HostCapacity,
         fetch: Fetch,
         say: PutMetric,
         begins: datetime | None,

@@ -35,7 +35,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ApiEndpoint:
     """The address and credentials of a cluster's API. `authority` is its certificate, in base64 as EKS returns it."""
 
     name: str
@@ -161,7 +161,7 @@ class Connection:
             raise UnreachableError(f"{self.name}: no answer from {path}: {_short(problem)}") from problem
 
 
-def to_endpoint(endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> Connection:
+def to_endpoint(endpoint: ApiEndpoint, *, clock: Callable[[], float] = time.monotonic) -> Connection:
     """A connection to a cluster by the address of its API; Slipway renews the token before it expires.
 
     Raises:

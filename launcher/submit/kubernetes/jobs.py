@@ -11,7 +11,7 @@ from typing import Any
 from launcher.agent.attempt_state import NO_PROGRESS, STATE_FILE, AttemptState, parse_attempt_state
 from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
 from launcher.model.enums import Operator
-from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.job import JobFacts, JobState, SchedulerAttempt, Submitted
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
 from launcher.model.units import number_of
 from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
@@ -488,7 +488,7 @@ def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
     return max([job_restarts, *counts])
 
 
-def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:
+def _attempt(pods: Sequence[Mapping[str, Any]]) -> SchedulerAttempt | None:
     """The newest attempt among the job's pods; None if no container has started."""
     runs = [
         (pod, status["state"])
@@ -501,7 +501,7 @@ def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:
     pod, state = max(runs, key=lambda run: str((run[1].get("terminated") or run[1]["running"]).get("startedAt", "")))
     ended = state.get("terminated")
     code = None if ended is None else int(ended["exitCode"])
-    return Attempt(
+    return SchedulerAttempt(
         number=1
         + max((container_status["restartCount"] for container_status in pod["status"]["containerStatuses"]), default=0),
         started_at=_moment((ended or state["running"])["startedAt"]),

@@ -42,7 +42,7 @@ _PLAN_KEYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class ConfigurationChange:
     """One key that differs: its path, its name, and whether it is an item of a list."""
 
     path: tuple[str, ...]
@@ -73,11 +73,11 @@ class Patch:
     logins: bool
 
     @property
-    def differences(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[ConfigurationChange, ...]:
         """Every key that differs."""
         return tuple(_compare_keys(self.old, self.new, "", ()))
 
-    def allows(self, difference: Difference) -> bool:
+    def allows(self, difference: ConfigurationChange) -> bool:
         """Whether `pcluster` can update the key now; if it cannot, it refuses the complete update."""
         strategy, stopped = (not self.fleet or (difference.in_queue and self._drains)), not self.fleet
         allowed = {
@@ -109,7 +109,7 @@ class Patch:
     def _drains(self) -> bool:
         return self._strategy != _DEFAULT_STRATEGY
 
-    def _resizes(self, change: Difference) -> bool:
+    def _resizes(self, change: ConfigurationChange) -> bool:
         """Whether the change removes no nodes: it adds a queue or nodes, or the update strategy may terminate nodes."""
         if (change.in_queue or change.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(change)):
             return True
@@ -127,7 +127,7 @@ class Patch:
             )
         return False
 
-    def _drops_group(self, difference: Difference) -> bool:
+    def _drops_group(self, difference: ConfigurationChange) -> bool:
         """Whether the update removes a placement group that ParallelCluster created."""
         name = next((word for word in difference.path if word.startswith(f"{_QUEUES}[")), "")
         return _has_group(self.old, name) and not _has_group(self.new, name)
@@ -149,7 +149,7 @@ def _number(value: Any) -> int:
     return int(value or 0)
 
 
-def _is_added(difference: Difference) -> bool:
+def _is_added(difference: ConfigurationChange) -> bool:
     return difference.listed and difference.old is None and difference.new is not None
 
 
@@ -160,7 +160,7 @@ def _has_group(configuration: Mapping[str, Any], queue: str) -> bool:
     return False
 
 
-def _compare_keys(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator[Difference]:
+def _compare_keys(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator[ConfigurationChange]:
     """The keys below one place of the schema that differ; `path` also names the items of lists."""
     rules = load_cluster_updates()
     before, after = old or {}, new or {}
@@ -168,7 +168,7 @@ def _compare_keys(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iter
     for key in (*rules[place].keys, *unknown):
         below = f"{place}/{key}" if place else key
         rule, was, becomes = rules.get(below, KeyPolicy()), before.get(key), after.get(key)
-        change = Difference(path=path, key=key, old=was, new=becomes, policy=rule.policy)
+        change = ConfigurationChange(path=path, key=key, old=was, new=becomes, policy=rule.policy)
         if rule.update_key:
             yield from _list_differences(was or [], becomes or [], below, change)
         elif rule.keys and ((was and becomes) or ((was or becomes) and rule.policy == "IGNORED")):
@@ -177,7 +177,9 @@ def _compare_keys(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iter
             yield change
 
 
-def _list_differences(old: list[Any], new: list[Any], place: str, change: Difference) -> Iterator[Difference]:
+def _list_differences(
+    old: list[Any], new: list[Any], place: str, change: ConfigurationChange
+) -> Iterator[ConfigurationChange]:
     """The differing items of two lists, identified by the key that the schema names."""
     name, key = load_cluster_updates()[place].update_key, change.key
     # In a template it may be a reference.
@@ -187,10 +189,12 @@ def _list_differences(old: list[Any], new: list[Any], place: str, change: Differ
         if item in before:
             yield from _compare_keys(before[item], becomes, place, (*change.path, f"{key}[{item}]"))
         else:
-            yield Difference(path=change.path, key=key, old=None, new=becomes, policy=change.policy, listed=True)
+            yield ConfigurationChange(
+                path=change.path, key=key, old=None, new=becomes, policy=change.policy, listed=True
+            )
     for item, was in before.items():
         if item not in after:
-            yield Difference(path=change.path, key=key, old=was, new=None, policy=change.policy, listed=True)
+            yield ConfigurationChange(path=change.path, key=key, old=was, new=None, policy=change.policy, listed=True)
 
 
 def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
@@ -214,7 +218,7 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
         )
 
 
-def _plan_key(difference: Difference) -> str:
+def _plan_key(difference: ConfigurationChange) -> str:
     """The key of a plan that decides a key of the configuration, by the nearest name on its path."""
     keys = [word.partition("[")[0] for word in (*difference.path, difference.key)]
     names = ("/".join(keys[:count]) for count in range(len(keys), 0, -1))

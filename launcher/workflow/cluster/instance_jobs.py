@@ -18,7 +18,7 @@ from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
 from launcher.model.ec2 import FAILED_BOOTS, ROOT, SESSION_FILE
 from launcher.model.errors import ImpossibleError
-from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.job import JobFacts, JobState, SchedulerAttempt, Submitted
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.tags import RUN_TAG
 from launcher.model.units import number_of
@@ -127,7 +127,7 @@ class InstanceJobs:
         state, word, reason, code = self._final(job, life)
         attempt = None
         if code is not None:
-            attempt = Attempt(
+            attempt = SchedulerAttempt(
                 number=restarts + 1, started_at=changed, ended_at=changed, exit_code=code, signal=0, nodes=nodes
             )
         return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=(), attempt=attempt)

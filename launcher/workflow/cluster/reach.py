@@ -31,7 +31,7 @@ from launcher.records.submission import (
 )
 from launcher.rendering.names import TRAINING_STACK, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
-from launcher.submit.kubernetes.connection import ApiRefusedError, Connection, Endpoint, to_context, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, ApiRefusedError, Connection, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.submit.session import SessionShell, UserSession
 from launcher.submit.shell import LocalShell, Shell
@@ -69,7 +69,9 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
         return eks.token(signs, name)
 
     authority = cluster.authority or None
-    return to_endpoint(Endpoint(name=f"EKS cluster {name}", address=cluster.endpoint, authority=authority, token=token))
+    return to_endpoint(
+        ApiEndpoint(name=f"EKS cluster {name}", address=cluster.endpoint, authority=authority, token=token)
+    )
 
 
 def refuse_unless_answered(

@@ -11,7 +11,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.training_jobs import NodeLogs
 from launcher.model.errors import ImpossibleError
-from launcher.model.job import Attempt, BillableTime, JobFacts, JobState, Submitted
+from launcher.model.job import BillableTime, JobFacts, JobState, SchedulerAttempt, Submitted
 from launcher.model.training_job import LOG_GROUP
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
@@ -199,7 +199,9 @@ def _billable(description: Mapping[str, Any]) -> BillableTime | None:
     return None if trained is None or billed is None else BillableTime(trained_s=int(trained), billed_s=int(billed))
 
 
-def _attempt(description: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]) -> Attempt | None:
+def _attempt(
+    description: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]
+) -> SchedulerAttempt | None:
     """The last known attempt; None for a job that has had no instances."""
     begun = description.get("TrainingStartTime")
     if begun is None:
@@ -209,7 +211,7 @@ def _attempt(description: Mapping[str, Any], state: JobState, restarts: int, nod
     lost = state is JobState.FAILED and reason.startswith("InternalServerError")
     code = _EXIT_CODE.search(reason)
     codes = {JobState.COMPLETED: 0, JobState.FAILED: None if lost else int(code[1]) if code else 1}
-    return Attempt(
+    return SchedulerAttempt(
         number=restarts + 1,
         started_at=begun,
         ended_at=description.get("TrainingEndTime") if state.final else None,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from launcher.aws.feeds.download import Downloads
+from launcher.aws.feeds.download import PublicDownloads
 from launcher.catalog.hyperpod_chart import ChartPins, PinnedFile, chart_pins
 from launcher.cdk.chart import NAMED, assembly_files, fetch_command, files_in
 from launcher.model.errors import AwsError, ImpossibleError
@@ -50,7 +50,7 @@ def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
 def _fetch_missing(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: Notify) -> dict[str, bytes]:
     if not missing:
         return {}
-    downloads, contents = Downloads(cache / "parts"), {}
+    downloads, contents = PublicDownloads(cache / "parts"), {}
     try:
         for pinned_file in missing:
             notify(f"fetching {pinned_file.name} from {pinned_file.url.split('/')[2]}: once, verified by its digest")

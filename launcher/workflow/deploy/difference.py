@@ -66,7 +66,7 @@ OF_ENDPOINTS = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::InferenceComponent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class AssemblyDifference:
     """An assembly compared with the existing stacks.
 
     `states` are the states of its stacks, `before` and `after` their templates. `unasked` is the reason if AWS was not
@@ -115,7 +115,7 @@ def change_text(change: KeyChange) -> str:
     return f"{text} ({change.plan_key})" if change.plan_key else text
 
 
-def refuse_update(difference: Difference, cluster: str) -> None:
+def refuse_update(difference: AssemblyDifference, cluster: str) -> None:
     """Continue only if CloudFormation and the cluster's service can carry out all changes.
 
     Raises:
@@ -140,7 +140,7 @@ def refuse_update(difference: Difference, cluster: str) -> None:
         )
 
 
-def refuse_busy(difference: Difference, plan: Plan, session: Session, catalog: Catalog) -> None:
+def refuse_busy(difference: AssemblyDifference, plan: Plan, session: Session, catalog: Catalog) -> None:
     """Continue only if the cluster's service accepts the changes at this time.
 
     Raises:
@@ -165,7 +165,7 @@ def _refusal(change: KeyChange, owner: str) -> Finding:
     return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the {owner}" if keep else "")
 
 
-def _refuse_broken_exports(difference: Difference) -> None:
+def _refuse_broken_exports(difference: AssemblyDifference) -> None:
     """Continue only if CloudFormation can carry out the changes."""
     for change in difference.stacks:
         if change.new:
@@ -182,7 +182,7 @@ def _refuse_broken_exports(difference: Difference) -> None:
                 )
 
 
-def stops_fleet(difference: Difference, plan: Plan, session: Session, notify: Notify) -> bool:
+def stops_fleet(difference: AssemblyDifference, plan: Plan, session: Session, notify: Notify) -> bool:
     """Whether a compute fleet runs that must stop for an update, after reporting what is lost."""
     needing = [key for key in difference.keys if key.needs is Needs.STOPPED_FLEET]
     if not needing:
@@ -217,7 +217,7 @@ def stopped_fleet(plan: Plan, session: Session, notify: Notify) -> Iterator[None
     cluster.start_fleet(session, name, notify)
 
 
-def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None = None) -> Difference:
+def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None = None) -> AssemblyDifference:
     """Read the stacks of an assembly, and return their changes.
 
     `kind` is the target's kind, None for an endpoint.
@@ -233,7 +233,7 @@ def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None 
     return compare_assembly(assembly, states, {name: stacks.template(session, name) for name in existing}, kind=kind)
 
 
-def all_new(assembly: Assembly, unasked: str) -> Difference:
+def all_new(assembly: Assembly, unasked: str) -> AssemblyDifference:
     """The difference if AWS is not called, with the reason."""
     return compare_assembly(assembly, dict.fromkeys(assembly.stacks), {}, unasked)
 
@@ -245,14 +245,14 @@ def compare_assembly(
     unasked: str | None = None,
     *,
     kind: TargetKind | None = None,
-) -> Difference:
+) -> AssemblyDifference:
     """An assembly compared with the templates of the existing stacks."""
     after = {name: safe_json.load(path) for name, path in assembly.templates.items()}
     replacing, key_changes = load_replacing(), None if kind is None else target_of(kind).key_changes
     changes = tuple(
         stack_change(name, before.get(name), template, replacing, key_changes) for name, template in after.items()
     )
-    return Difference(states=states, before=before, after=after, stacks=changes, unasked=unasked)
+    return AssemblyDifference(states=states, before=before, after=after, stacks=changes, unasked=unasked)
 
 
 def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
@@ -272,7 +272,7 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
 
 @contextmanager
 def approved_deployment(
-    difference: Difference, quoted: Quote, context: DeployContext, description: Iterable[str]
+    difference: AssemblyDifference, quoted: Quote, context: DeployContext, description: Iterable[str]
 ) -> Iterator[AbstractContextManager[None]]:
     """Show what a deployment changes and have it approved; the block deploys, locked against other deployments.
 
@@ -359,7 +359,7 @@ def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]
 
 
 def difference_lines(
-    difference: Difference, context: DeployContext, region: str, description: Iterable[str], quoted: Quote
+    difference: AssemblyDifference, context: DeployContext, region: str, description: Iterable[str], quoted: Quote
 ) -> Iterator[str]:
     """The difference in the plan's words, then for each stack, then in dollars per hour: of new stacks the quote's."""
     first, *more = description

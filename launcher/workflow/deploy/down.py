@@ -45,7 +45,7 @@ VPC, DEPENDS = "AWS::EC2::VPC", "depend"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class RemovalTarget:
     """The cluster to remove: its name, its region, and its shared network if the name is known."""
 
     cluster: str
@@ -59,10 +59,10 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ExistingResources:
     """The existing resources of a cluster, before removal."""
 
-    subject: Subject
+    subject: RemovalTarget
     # The stacks to remove, in order.
     going: tuple[StackState, ...]
     # Those of the checkpoint stack; `erase` deletes them too.
@@ -78,7 +78,7 @@ class Survey:
     pods: bool = False
 
 
-def subject(text: str, region: str | None, root: Path, environment: Mapping[str, str]) -> Subject:
+def subject(text: str, region: str | None, root: Path, environment: Mapping[str, str]) -> RemovalTarget:
     """The cluster that a name or a plan file means.
 
     Raises:
@@ -104,7 +104,7 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
     if wanted_region is None:
         raise UnreadableInputError(f"the region of {cluster} is unknown", hint="add --region")
     network = next((plan_request.network.name for plan_request in known if plan_request.network.name), None)
-    return Subject(cluster=cluster, region=wanted_region, network=network)
+    return RemovalTarget(cluster=cluster, region=wanted_region, network=network)
 
 
 def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
@@ -114,7 +114,7 @@ def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
         return None
 
 
-def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) -> Survey:
+def survey(target: RemovalTarget, session: Session, catalog: Catalog, *, erase: bool) -> ExistingResources:
     """Read the existing resources, and decide which to remove and which to keep.
 
     `erase`: whether to delete the checkpoints too.
@@ -139,7 +139,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
         retained.append(leftovers.used_network(session, catalog, target.region, shared, users))
     going += [store] if store is not None and erase else []
     kind = kind_of(training)
-    result = Survey(
+    result = ExistingResources(
         subject=target,
         going=tuple(going),
         buckets=leftovers.bucket_names(session, store) if store is not None else (),
@@ -181,7 +181,7 @@ def kind_of(stack: StackState | None) -> TargetKind | None:
     return max(known, key=lambda kind: len(TARGETS[kind].own_outputs), default=None)
 
 
-def _left_behind(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
+def _left_behind(surveyed: ExistingResources, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     """Resources that exist although the cluster's own stack is gone."""
     name, region = surveyed.subject.parallelcluster, surveyed.subject.region
     logs = leftovers.control_plane_log(session, catalog, region, name) if surveyed.pods else ()
@@ -199,7 +199,11 @@ def _serving_instances(session: Session, serving: StackState | None) -> tuple[tu
 
 
 def take_down(
-    surveyed: Survey, session: Session, catalog: Catalog, notify: Notify, pause: Callable[[float], None] | None = None
+    surveyed: ExistingResources,
+    session: Session,
+    catalog: Catalog,
+    notify: Notify,
+    pause: Callable[[float], None] | None = None,
 ) -> Removal:
     """Remove what a survey lists, in its order; return the result.
 
@@ -226,7 +230,9 @@ def take_down(
     return replace(surveyed.removal, done=True, stacks=removed_stacks, kept=retained)
 
 
-def _with_blockers(failure: DeploymentFailedError, surveyed: Survey, session: Session) -> DeploymentFailedError:
+def _with_blockers(
+    failure: DeploymentFailedError, surveyed: ExistingResources, session: Session
+) -> DeploymentFailedError:
     """The failure, with the resources of others in the cluster's own network, which keep it from being deleted."""
     if DEPENDS not in failure.message:
         return failure
@@ -265,7 +271,7 @@ def record_removal(removal: Removal, root: Path, environment: Mapping[str, str],
             folder.write_json("report.json", report_document(replace(report, stacks=states)))
 
 
-def _erase(surveyed: Survey, store: StackState, session: Session, notify: Notify) -> None:
+def _erase(surveyed: ExistingResources, store: StackState, session: Session, notify: Notify) -> None:
     """Delete the buckets before their stack, because only the stack's resource list names them."""
     for bucket in surveyed.buckets:
         with stage(notify, f"deleting bucket {bucket}") as erasure:
@@ -274,7 +280,7 @@ def _erase(surveyed: Survey, store: StackState, session: Session, notify: Notify
         stacks.unprotect(session, store)
 
 
-def _retained_resources(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
+def _retained_resources(surveyed: ExistingResources, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     target = surveyed.subject
     names = () if surveyed.erase else surveyed.buckets
     volumes = (
@@ -290,7 +296,7 @@ def _retained_resources(surveyed: Survey, session: Session, catalog: Catalog) ->
     )
 
 
-def _shared_network(target: Subject, session: Session) -> tuple[StackState | None, frozenset[str]]:
+def _shared_network(target: RemovalTarget, session: Session) -> tuple[StackState | None, frozenset[str]]:
     """The stack of the cluster's shared network, and the other clusters in it; None if it shares none.
 
     The cluster's own imports name the network; without the training stack, only the plan names it.
@@ -315,7 +321,7 @@ def _refuse_protected(going: list[StackState], region: str) -> None:
             raise ImpossibleError(message, hint=f"{command} --no-enable-termination-protection")
 
 
-def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
+def _nothing_there(target: RemovalTarget, session: Session) -> ImpossibleError:
     suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
     clusters = [
         name.removeprefix("slipway-").removesuffix(suffix)

@@ -28,7 +28,7 @@ from launcher.workflow.cluster.readback.reading import StackVerification
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
-from launcher.workflow.deploy.difference import Difference, approved_deployment, difference_of
+from launcher.workflow.deploy.difference import AssemblyDifference, approved_deployment, difference_of
 from launcher.workflow.deploy.failed_creation import empty_failed_creation
 from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
@@ -98,12 +98,12 @@ class Deployment:
         """The account and region."""
         return Session(environment=self.context.environment, region=self.plan.place.region)
 
-    def difference(self) -> Difference:
+    def difference(self) -> AssemblyDifference:
         """What the assembly changes in the account."""
         return difference_of(self.assembly, self.session, self.plan.place.target)
 
     def approval(
-        self, difference: Difference, description: Iterable[str]
+        self, difference: AssemblyDifference, description: Iterable[str]
     ) -> AbstractContextManager[AbstractContextManager[None]]:
         """Show a difference and have it approved; the block deploys (`difference.agreed`)."""
         image = self.quoted.image

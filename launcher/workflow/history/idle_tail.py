@@ -34,7 +34,7 @@ SILENT = 3 * GUARD_INTERVAL
 MIN_H = 1 / 60
 
 
-class Count(NamedTuple):
+class NodesAt(NamedTuple):
     """The number of nodes at a moment."""
 
     at: datetime
@@ -100,10 +100,10 @@ def _measured_tail_h(
         min(until, ended + LONGEST),
         period=timedelta(minutes=1),
     )
-    return tail_h([Count(*row) for row in counted], ended, measurement.nodes)
+    return tail_h([NodesAt(*row) for row in counted], ended, measurement.nodes)
 
 
-def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | None:
+def tail_h(counted: Sequence[NodesAt], ended: datetime, nodes: int) -> float | None:
     """Mean hours that a node stayed after the job's end; None if the counts are not enough.
 
     Between two counts, nodes are assumed to end evenly.
@@ -116,7 +116,7 @@ def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | Non
     after = list(_until_none(count for count in counted if count.at > ended))
     if not after or after[-1].nodes > 0:
         return None
-    path = [Count(ended, before[-1].nodes if before else after[0].nodes), *after]
+    path = [NodesAt(ended, before[-1].nodes if before else after[0].nodes), *after]
     if any(later.at - earlier.at > SILENT for earlier, later in pairwise(path)):
         return None
     seconds = sum(
@@ -126,7 +126,7 @@ def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | Non
     return hours if hours >= MIN_H else None
 
 
-def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
+def _until_none(counted: Iterable[NodesAt]) -> Iterable[NodesAt]:
     for count in counted:
         yield count
         if count.nodes <= 0:

@@ -68,7 +68,7 @@ Text = Callable[[], str]
 
 
 @dataclass(slots=True)
-class Bundle:
+class DebugBundle:
     """The files of an archive: masked texts by path, within the size limits; `missing` has a reason for each other."""
 
     secrets: frozenset[str]
@@ -107,12 +107,12 @@ def collect(
     environment: Mapping[str, str],
     now: datetime,
     documents: Mapping[str, Text],
-) -> Bundle:
+) -> DebugBundle:
     """Everything that is known of a run; a part that cannot be read is named, and stops nothing.
 
     `documents` are texts that the caller makes, by path: the state of the run, its nodes.
     """
-    bundle = Bundle(secrets=_secrets(folder, environment))
+    bundle = DebugBundle(secrets=_secrets(folder, environment))
     bundle.add("versions.json", lambda: json.dumps(versions(), indent=2) + "\n")
     for path, text in documents.items():
         bundle.add(path, text)
@@ -132,7 +132,7 @@ def collect(
     return bundle
 
 
-def write(bundle: Bundle, path: Path, name: str, now: datetime) -> int:
+def write(bundle: DebugBundle, path: Path, name: str, now: datetime) -> int:
     """Write the archive, readable only by its owner; return its bytes.
 
     Raises:
@@ -209,7 +209,7 @@ def stack_names(folder: RunFolder, plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*deployed, *own)))
 
 
-def _add_cluster(bundle: Bundle, access: ClusterAccess, names: Iterable[str]) -> None:
+def _add_cluster(bundle: DebugBundle, access: ClusterAccess, names: Iterable[str]) -> None:
     deployed, scheduler = cluster_of(access.plan), target_of(access.plan.place.target).scheduler
     try:
         for file, content in deployed.diagnostics(access).items():
@@ -222,7 +222,7 @@ def _add_cluster(bundle: Bundle, access: ClusterAccess, names: Iterable[str]) ->
         bundle.add(f"stacks/{stack}.txt", lambda stack=stack: _events(access.session, stack))  # type: ignore[misc]
 
 
-def add_nodes(bundle: Bundle, nodes: JobNodes) -> None:
+def add_nodes(bundle: DebugBundle, nodes: JobNodes) -> None:
     """Add what the nodes of a running job say of themselves: to read an idle one would start a job or a pod on it."""
     started = time.monotonic()
     for number, node in enumerate(nodes.names):
@@ -233,7 +233,7 @@ def add_nodes(bundle: Bundle, nodes: JobNodes) -> None:
         bundle.add(f"node/{node}.txt", lambda node=node: nodes.read(node, ["sh", "-c", _OF_NODE]))  # type: ignore[misc]
 
 
-def _nodes(bundle: Bundle, access: ClusterAccess) -> tuple[ClusterNode, ...]:
+def _nodes(bundle: DebugBundle, access: ClusterAccess) -> tuple[ClusterNode, ...]:
     """The nodes with an instance, those that start or are down first."""
     try:
         nodes = cluster_of(access.plan).nodes(access)
@@ -253,7 +253,7 @@ def _events(session: Session, name: str) -> str:
     return "\n".join([f"{name} {stack.status}", *stacks.event_lines(session, stack, MAX_EVENTS), ""])
 
 
-def _readme(name: str, folder: RunFolder, now: datetime, bundle: Bundle) -> str:
+def _readme(name: str, folder: RunFolder, now: datetime, bundle: DebugBundle) -> str:
     lines = [
         f"Diagnosis of run {folder.path.name} of {name}, made at {now:%Y-%m-%d %H:%M} UTC.",
         "",

@@ -38,7 +38,7 @@ from launcher.records.measurements import add_measurement, load_measurements, pa
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_whole
 from launcher.records.stored_quote import stored_quote
 from launcher.workflow.deploy.deployment import deploys
-from launcher.workflow.deploy.down import Subject, survey, take_down
+from launcher.workflow.deploy.down import RemovalTarget, survey, take_down
 from launcher.workflow.doctor.left_running import left_running
 from launcher.workflow.history.attempts import read_events
 from launcher.workflow.history.measurement import IN_RUN, points
@@ -84,7 +84,7 @@ def _remove_cluster(
 ) -> tuple[str, ...]:
     name, region = plan.cluster_name, plan.place.region
     session = Session(environment=environment, region=region)
-    subject = Subject(cluster=name, region=region, network=plan.request.network.name)
+    subject = RemovalTarget(cluster=name, region=region, network=plan.request.network.name)
     try:
         result = survey(subject, session, catalog, erase=True)
         if any(stack.deployed_at is not None and stack.deployed_at < begun for stack in result.going):

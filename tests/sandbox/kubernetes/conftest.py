@@ -9,7 +9,7 @@ import pytest
 
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from tests.waiting import until
 
 
@@ -60,7 +60,7 @@ def connection(cluster):
     """The launcher's own way to the API, with a token that is good."""
     token = cluster.tokens.own
     api_connection = to_endpoint(
-        Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token)
+        ApiEndpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token)
     )
     yield api_connection
     api_connection.close()

@@ -19,7 +19,7 @@ from launcher.aws.session import Session
 from launcher.model.job import Submitted
 from launcher.model.report import RunStatus
 from launcher.records import run_folder
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.run.follow import Follower, Listeners
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
@@ -250,7 +250,7 @@ def source(cluster, endpoint):
     """What a launcher asks: the API, and the journal of the job's pods."""
     session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
     token = cluster.tokens.own
-    connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+    connection = to_endpoint(ApiEndpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
     journal = Objects.at(session, f"s3://{BUCKET}/runs/r1")
     yield KubernetesJobs(connection=connection, namespace="default", kind="Job", pod_files=journal)
     connection.close()

@@ -15,7 +15,7 @@ from moto.sagemaker.models import sagemaker_backends
 from launcher.aws import hyperpod
 from launcher.aws.session import Session
 from launcher.sandbox.aws import hyperpod_calls
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from tests.infra.guard_modules import guard_module
@@ -83,7 +83,7 @@ def idle_pods(host, monkeypatch):
     }
     with mock_aws():
         hyperpod_calls.install(None, Hosts(host))
-        pod_cluster = PodCluster(
+        pod_cluster = EmulatedPodCluster(
             request=request,
             region_name=REGION,
             account_id=ACCOUNT,

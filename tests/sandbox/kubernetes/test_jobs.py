@@ -18,7 +18,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.rendering.device_plugins import plugin_files
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.kubernetes.connection import ApiRefusedError, Endpoint, to_context, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, ApiRefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests import waiting
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 def owner_connection(cluster, key_ring):
     credentials = {"AWS_ACCESS_KEY_ID": key_ring.owner.id, "AWS_SECRET_ACCESS_KEY": key_ring.owner.secret}
     session = Session(environment=credentials, region="us-east-2")
-    endpoint = Endpoint(
+    endpoint = ApiEndpoint(
         name="slipway-eks", address=cluster.server.address, authority=None, token=lambda: token(session, "slipway-eks")
     )
     api_connection = to_endpoint(endpoint)
@@ -202,7 +202,7 @@ def test_token_names_cluster_and_is_refused_without_name(cluster, owner_connecti
     assert owner_connection.ask("GET", "/version")["major"] == "1"
     url = b"https://sts.us-east-2.amazonaws.com/?Action=GetCallerIdentity"
     bare = base64.urlsafe_b64encode(url).decode().rstrip("=")
-    wrong = Endpoint(name="x", address=cluster.server.address, authority=None, token=lambda: f"k8s-aws-v1.{bare}")
+    wrong = ApiEndpoint(name="x", address=cluster.server.address, authority=None, token=lambda: f"k8s-aws-v1.{bare}")
     with pytest.raises(ApiRefusedError, match="Unauthorized") as refused:
         to_endpoint(wrong).ask("GET", "/version")
     assert "access entry" in refused.value.hint

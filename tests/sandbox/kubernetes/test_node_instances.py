@@ -19,11 +19,11 @@ from launcher.aws.session import Session
 from launcher.model.cluster_nodes import NodeUse
 from launcher.model.errors import AwsError
 from launcher.sandbox.aws import hyperpod_calls
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from launcher.submit.kubernetes import cluster_nodes
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.shell_pods import ShellPods
 
 pytestmark = pytest.mark.xdist_group("node-instances")
@@ -76,7 +76,7 @@ def host(tmp_path):
 @pytest.fixture
 def connection(host):
     own = host._kubernetes.tokens.own
-    endpoint = Endpoint(name=NAME, address=host.address, authority=None, token=lambda: own)
+    endpoint = ApiEndpoint(name=NAME, address=host.address, authority=None, token=lambda: own)
     with closing(to_endpoint(endpoint)) as opened:
         yield opened
 
@@ -93,7 +93,7 @@ def session(host):
     with mock_aws():
         hosts = Hosts(host)
         hyperpod_calls.install(hosts, hosts)
-        pod = PodCluster(
+        pod = EmulatedPodCluster(
             request=request,
             region_name=REGION,
             account_id=ACCOUNT,

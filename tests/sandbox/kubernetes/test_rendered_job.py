@@ -20,7 +20,7 @@ from launcher.rendering.batch import JobArchive, JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.kubernetes_job import job_manifests, namespace_of
 from launcher.rendering.names import ClusterNames, journal_uri
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.shipping import job_archive, ship_work
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
@@ -121,7 +121,7 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
             cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
         token = cluster.tokens.own
         connections.append(
-            to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
+            to_endpoint(ApiEndpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
         )
         documents = [*yaml.safe_load_all(namespace_text), *yaml.safe_load_all(job_text)]
         if change:

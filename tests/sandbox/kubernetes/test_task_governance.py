@@ -10,10 +10,10 @@ from moto.sagemaker.models import sagemaker_backends
 from launcher.model.job import JobState
 from launcher.sandbox.aws import task_governance
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
-from launcher.sandbox.aws.pod_cluster import PodCluster
+from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
 from launcher.sandbox.kubernetes import hosted
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 
 pytest.importorskip("kubernetes")
@@ -59,7 +59,7 @@ def models(cluster):
     }
     with mock_aws():
         task_governance.install()
-        sagemaker_backends[ACCOUNT][REGION].clusters["slipway-x"] = PodCluster(
+        sagemaker_backends[ACCOUNT][REGION].clusters["slipway-x"] = EmulatedPodCluster(
             request=request,
             region_name=REGION,
             account_id=ACCOUNT,
@@ -93,7 +93,7 @@ def governed(models):
 def governed_jobs(cluster):
     token = cluster.tokens.own
     api_connection = to_endpoint(
-        Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token)
+        ApiEndpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token)
     )
     yield KubernetesJobs(connection=api_connection, namespace=SPACE, kind="Job")
     api_connection.close()

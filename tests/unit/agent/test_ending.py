@@ -5,11 +5,11 @@ import pytest
 from launcher.agent import ending
 from launcher.agent.errors import AgentError, JobSpecError, LostNodeError, StoreError
 from launcher.agent.node.notice import SOURCES, Notice, parse_notice
-from launcher.agent.supervision import Outcome
+from launcher.agent.supervision import CommandEnd
 
 
 def outcome(returncode=0, notice=None, hung=""):
-    return Outcome(returncode=returncode, notice=notice, hung=hung, node_goes_at=None, newest_step=None)
+    return CommandEnd(returncode=returncode, notice=notice, hung=hung, node_goes_at=None, newest_step=None)
 
 
 def notice(source, **more):

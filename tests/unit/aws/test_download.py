@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from launcher.aws.feeds import download
-from launcher.aws.feeds.download import Downloads
+from launcher.aws.feeds.download import PublicDownloads
 from launcher.model.errors import AwsError
 from tests.emulators.loopback import QuietHandler, listening
 
@@ -40,7 +40,7 @@ def proxy(monkeypatch):
 
 @pytest.fixture
 def fetch(tmp_path):
-    with closing(Downloads(tmp_path)) as downloads:
+    with closing(PublicDownloads(tmp_path)) as downloads:
         yield downloads.fetch
 
 

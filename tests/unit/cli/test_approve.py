@@ -13,7 +13,7 @@ import pytest
 from launcher.answers.approve import sentence
 from launcher.cli import options
 from launcher.cli.approved import answers
-from launcher.mcp_server.commands import Started
+from launcher.mcp_server.commands import StartedCommands
 from launcher.model.errors import ImpossibleError, OverBudgetError, UnreadableInputError
 from launcher.records.approval import Action, claim, find_approval, new_id, open_approvals, revoke, write_approval
 from launcher.workflow.quote.approval import (
@@ -320,7 +320,7 @@ def test_approval_of_failed_start_stays_open_and_refuses_concurrent_use(tmp_path
     path = write(tmp_path)
     approval = approve(path, state)
     path.unlink()
-    started = Started()
+    started = StartedCommands()
     started.start(approval, state)
     with pytest.raises(ImpossibleError, match="is in use"):
         started.start(approval, state)

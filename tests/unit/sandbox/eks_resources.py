@@ -1,6 +1,6 @@
 """Clusters and node groups of the sandbox's EKS, for tests of what it refuses."""
 
-from launcher.sandbox.aws.eks import Eks
+from launcher.sandbox.aws.eks import EmulatedEks
 from launcher.sandbox.aws.model import Requested
 
 ACCOUNT, REGION = "123456789012", "us-east-2"
@@ -30,7 +30,7 @@ class Hosts:
 
 
 HOSTS = Hosts()
-MAKE = {model.type.rpartition("::")[2]: model.make for model in Eks(HOSTS).models()}
+MAKE = {model.type.rpartition("::")[2]: model.make for model in EmulatedEks(HOSTS).models()}
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
 
 

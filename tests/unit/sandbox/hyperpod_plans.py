@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from launcher.sandbox.cluster.hyperpod_request import Account
-from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
+from launcher.sandbox.cluster.hyperpod_request import ClusterAccount
+from launcher.sandbox.cluster.specification import EmulatedSubnet, TypeFacts
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 REGION = "us-east-2"
@@ -21,7 +21,7 @@ class Aws:
         }.get(name)
 
     def subnet(self, subnet_id):
-        facts = SubnetFacts(zone="us-east-2a", gives_public_addresses=False, zone_id="use2-az1")
+        facts = EmulatedSubnet(zone="us-east-2a", gives_public_addresses=False, zone_id="use2-az1")
         return facts if subnet_id == "subnet-1" else None
 
     def admits_itself(self, group_id):
@@ -55,7 +55,7 @@ PLANS = (
 )
 
 
-ACCOUNT = Account(
+ACCOUNT = ClusterAccount(
     aws=Aws(),
     script="    add_setting RequeueExit 75\n",
     file_systems=frozenset({"fs-1.fsx"}),

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.sandbox.cluster.configuration import read
 from launcher.sandbox.cluster.schema import RequestRefusedError
-from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
+from launcher.sandbox.cluster.specification import EmulatedSubnet, TypeFacts
 
 P5 = TypeFacts(vcpus=192, memory_mib=2097152, gpus=8, efa=True, network_cards=32)
 SMALL = TypeFacts(vcpus=2, memory_mib=8192, gpus=0, efa=False, network_cards=1)
@@ -20,8 +20,8 @@ class Aws:
     types: dict = field(default_factory=lambda: {"p5.48xlarge": P5, "m5.large": SMALL})
     subnets: dict = field(
         default_factory=lambda: {
-            "subnet-0private": SubnetFacts(zone="us-east-1a", gives_public_addresses=False),
-            "subnet-00public": SubnetFacts(zone="us-east-1a", gives_public_addresses=True),
+            "subnet-0private": EmulatedSubnet(zone="us-east-1a", gives_public_addresses=False),
+            "subnet-00public": EmulatedSubnet(zone="us-east-1a", gives_public_addresses=True),
         }
     )
     groups: dict = field(default_factory=lambda: {"sg-00000efa": True, "sg-000plain": False})

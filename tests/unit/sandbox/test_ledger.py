@@ -1,6 +1,6 @@
 import copy
 
-from launcher.sandbox.aws.ledger import MOTO, Ledger, Properties, Resource
+from launcher.sandbox.aws.ledger import MOTO, EmulationLedger, Properties, Resource
 
 
 class TestProperties:
@@ -20,7 +20,7 @@ class TestProperties:
 
 class TestLedger:
     def test_repeated_remark_is_recorded_once(self):
-        ledger = Ledger()
+        ledger = EmulationLedger()
         ledger.record(Resource(stack="s", logical_id="A", type="T", physical_id="a", model=MOTO))
 
         ledger.remark("s", "A", "an update")
@@ -29,7 +29,7 @@ class TestLedger:
         assert [entry["ignored"] for entry in ledger.document()["resources"]] == [("an update",)]
 
     def test_repeated_missing_calls_are_counted(self):
-        ledger = Ledger()
+        ledger = EmulationLedger()
         ledger.missing_action("ec2: X")
         ledger.missing_action("ec2: X")
         assert ledger.document()["actions"] == {"ec2: X": 2}

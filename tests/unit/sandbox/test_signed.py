@@ -18,7 +18,7 @@ from launcher.aws.session import Session
 from launcher.sandbox import signed
 from launcher.sandbox.keys import AccessKey, KeyRing
 from launcher.sandbox.kubernetes import tokens
-from launcher.sandbox.signed import AccessError, Refusal, Request
+from launcher.sandbox.signed import AccessError, Request, SignatureFault
 
 ENDPOINT = "http://localhost:4566"
 NAMES = ("a b", "é/+", "x%20y", "//deep//", "~_-.", "=&?", "plain")
@@ -100,7 +100,7 @@ def key(request, known_keys):
 def test_request_signed_by_the_sdk_is_accepted(service, call, given, known_keys, key):
     request = send(service, call, key, **given)
     assert signed.check(request, known_keys) == key
-    assert why(request, KeyRing()) is Refusal.KEY
+    assert why(request, KeyRing()) is SignatureFault.KEY
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,21 +109,21 @@ def test_presigned_url_is_accepted_until_expiry(name, region, known_keys, key):
     """In us-east-1 the SDK makes them in version 2."""
     request = presign(key, region=region, name=name)
     assert why(request, known_keys) is None
-    assert why(replace(request, method="PUT"), known_keys) is Refusal.SIGNATURE
+    assert why(replace(request, method="PUT"), known_keys) is SignatureFault.SIGNATURE
     other = replace(request, target=request.target.replace("/bucket/", "/bucked/"))
-    assert why(other, known_keys) is Refusal.SIGNATURE
+    assert why(other, known_keys) is SignatureFault.SIGNATURE
     assert why(presign(key, region=region, name=name, ExpiresIn=-5), known_keys) in (
-        Refusal.EXPIRED,
-        Refusal.UNSIGNED,
+        SignatureFault.EXPIRED,
+        SignatureFault.UNSIGNED,
     )
 
 
 def test_temporary_key_needs_a_session_token_and_expires(known_keys):
     temporary_key = known_keys.grant(timedelta(hours=1))
     bare = AccessKey(id=temporary_key.id, secret=temporary_key.secret)
-    assert why(send("sts", "get_caller_identity", bare), known_keys) is Refusal.SESSION
+    assert why(send("sts", "get_caller_identity", bare), known_keys) is SignatureFault.SESSION
     ended = known_keys.grant(timedelta(seconds=-1))
-    assert why(send("sts", "get_caller_identity", ended), known_keys) is Refusal.EXPIRED
+    assert why(send("sts", "get_caller_identity", ended), known_keys) is SignatureFault.EXPIRED
 
 
 def test_keys_are_random_and_expired_ones_are_forgotten():
@@ -136,11 +136,11 @@ def test_keys_are_random_and_expired_ones_are_forgotten():
 
 def test_changed_request_body_is_refused(known_keys):
     request = send("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"mine")
-    assert why(replace(request, body=lambda: b"thine"), known_keys) is Refusal.BODY
+    assert why(replace(request, body=lambda: b"thine"), known_keys) is SignatureFault.BODY
 
 
 def test_request_with_a_clock_skew_above_fifteen_minutes_is_refused(known_keys):
-    for minutes, refused in ((-16, Refusal.TIME), (-14, None), (14, None), (16, Refusal.TIME)):
+    for minutes, refused in ((-16, SignatureFault.TIME), (-14, None), (14, None), (16, SignatureFault.TIME)):
         moment = (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y%m%dT%H%M%SZ")
         assert why(_signed_at(known_keys.owner, moment), known_keys) is refused
 

@@ -10,13 +10,13 @@ from moto.ec2.models import ec2_backends
 from launcher.catalog.updates import load_service_rules
 from launcher.model.update import Needs
 from launcher.sandbox.aws import endpoints, file_systems
-from launcher.sandbox.aws.eks import Eks
+from launcher.sandbox.aws.eks import EmulatedEks
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
 from launcher.sandbox.cluster import pcs_request
 from tests.unit.sandbox.eks_resources import HOSTS, cluster, group
 
 ACCOUNT, REGION = "123456789012", "us-east-2"
-CHANGE = {model.type.rpartition("::")[2]: model.change for model in Eks(HOSTS).models()}
+CHANGE = {model.type.rpartition("::")[2]: model.change for model in EmulatedEks(HOSTS).models()}
 OWN = {"VariantName": "main", "InstanceType": "ml.g5.xlarge", "ModelName": "m"}
 COMPONENTS = {"VariantName": "main", "InstanceType": "ml.g5.xlarge"}
 

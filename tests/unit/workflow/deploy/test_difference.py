@@ -25,7 +25,7 @@ from launcher.records.deploy_lock import deploying
 from launcher.records.run_folder import undone_if_declined
 from launcher.workflow.deploy.deployment import show_deployment
 from launcher.workflow.deploy.difference import (
-    Difference,
+    AssemblyDifference,
     all_new,
     approved_deployment,
     compare_assembly,
@@ -367,7 +367,7 @@ def test_refused_change_names_what_it_would_replace(type_, owner):
     resource = ResourceChange(stack="s", logical_id="Nodes", type=type_, change=Change.REPLACED, keys=(key, key))
     stack = StackChange(name="s", new=False, same=False, resources=(resource,))
     templates = {"s": {"Resources": {}}}
-    difference = Difference(states={"s": None}, before=templates, after=templates, stacks=(stack,))
+    difference = AssemblyDifference(states={"s": None}, before=templates, after=templates, stacks=(stack,))
     with pytest.raises(ImpossibleError, match=f"^{owner} chat cannot be changed") as refused:
         refuse_update(difference, "chat")
     (finding,) = refused.value.findings

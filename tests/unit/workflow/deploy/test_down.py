@@ -15,7 +15,7 @@ from launcher.aws.stacks import StackState
 from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.removal import Removal, Retained, RetainedKind
-from launcher.workflow.deploy.down import Subject, Survey, kind_of, subject, survey, take_down
+from launcher.workflow.deploy.down import ExistingResources, RemovalTarget, kind_of, subject, survey, take_down
 
 ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
 
@@ -43,13 +43,15 @@ def test_target_kind_follows_from_the_stack_outputs(outputs, kind):
 
 class TestSubject:
     def test_subject_of_a_name_is_the_cluster_in_the_given_region(self, tmp_path):
-        assert subject("team", "us-west-2", tmp_path, {}) == Subject(cluster="team", region="us-west-2", network=None)
+        assert subject("team", "us-west-2", tmp_path, {}) == RemovalTarget(
+            cluster="team", region="us-west-2", network=None
+        )
 
     def test_subject_of_a_plan_file_is_the_cluster_of_the_plan(self, tmp_path):
         network = {"name": "lab", "az_ids": ["use2-az1"]}
         path = write(tmp_path / "plan.json", target={"region": "us-east-2"}, network=network)
         teardown_subject = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
-        assert teardown_subject == Subject(cluster="mine", region="us-east-2", network="lab")
+        assert teardown_subject == RemovalTarget(cluster="mine", region="us-east-2", network="lab")
 
     def test_region_of_the_newest_run_overrides_the_environment(self, tmp_path):
         folder = tmp_path / ".slipway" / "runs" / "mine" / "20261120T120000Z"
@@ -77,9 +79,9 @@ class TestSubject:
 
 def test_interrupted_down_reports_the_continuing_cloudformation_stack():
     stack = StackState(id=ID, name="slipway-a-training", status="CREATE_COMPLETE", protected=False, outputs={}, tags={})
-    down_subject = Subject(cluster="a", region="us-east-2", network=None)
+    down_subject = RemovalTarget(cluster="a", region="us-east-2", network=None)
     shown = Removal(cluster="a", region="us-east-2", done=False, stacks=(), instances=(), kept=())
-    teardown = Survey(
+    teardown = ExistingResources(
         subject=down_subject, going=(stack,), buckets=(), erase=False, kept=(), provider_log=None, removal=shown
     )
     client = boto3.client("cloudformation", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
@@ -118,7 +120,7 @@ def test_interrupted_down_reports_the_continuing_cloudformation_stack():
 def test_unknown_aws_profile_is_reported_by_name():
     session = Session(environment={"AWS_PROFILE": "no-such-profile"}, region="us-east-2")
     with pytest.raises(AwsError, match="no-such-profile"):
-        survey(Subject(cluster="a", region="us-east-2", network=None), session, load(), erase=False)
+        survey(RemovalTarget(cluster="a", region="us-east-2", network=None), session, load(), erase=False)
 
 
 def test_down_page_adds_up_the_retained_resources():

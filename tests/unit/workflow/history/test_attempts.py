@@ -10,8 +10,8 @@ import pytest
 
 from launcher.agent import ending
 from launcher.agent.shape import moment
-from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.job import JobFacts, JobState
+from launcher.model.job import SchedulerAttempt as ScheduledAttempt
 from launcher.model.report import EndedBy
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.attempts import (

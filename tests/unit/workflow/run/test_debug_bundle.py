@@ -111,7 +111,7 @@ class ThisComputer:
 
 def test_bundle_has_what_nodes_of_running_job_say_and_names_those_that_do_not_answer(monkeypatch):
     monkeypatch.setattr(debug_bundle, "MAX_NODES", 2)
-    bundle = debug_bundle.Bundle(secrets=frozenset())
+    bundle = debug_bundle.DebugBundle(secrets=frozenset())
     debug_bundle.add_nodes(bundle, ThisComputer("first", "broken", "third", "fourth"))
     assert all(f"\n$ {part}" in f"\n{bundle.files['node/first.txt']}" for part in ("uptime\n", "df -h\n", "dmesg\n"))
     assert bundle.missing == {
@@ -121,12 +121,12 @@ def test_bundle_has_what_nodes_of_running_job_say_and_names_those_that_do_not_an
 
 
 def test_empty_text_is_named_as_missing():
-    bundle = debug_bundle.Bundle(secrets=frozenset())
+    bundle = debug_bundle.DebugBundle(secrets=frozenset())
     bundle.add("boot/n1.txt", lambda: "\n")
     assert (bundle.files, bundle.missing) == ({}, {"boot/n1.txt": "it is empty"})
 
 
 def test_part_that_breaks_is_named_and_ends_no_archive():
-    bundle = debug_bundle.Bundle(secrets=frozenset())
+    bundle = debug_bundle.DebugBundle(secrets=frozenset())
     bundle.add("nodes.json", lambda: {}["InstanceId"])
     assert (bundle.files, bundle.missing) == ({}, {"nodes.json": "KeyError: 'InstanceId'"})

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.job import JobFacts, JobState, SchedulerAttempt, Submitted
 from launcher.model.report import EndedBy
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.workflow.history.attempts import attempts, close_last
 from launcher.workflow.run.submission_watch import REMOVED_AGAIN_S, ClusterRemovedError, Mirror, RemoteWatch
 
 BEGAN = datetime(2026, 11, 28, 3, tzinfo=UTC)
-ATTEMPT = Attempt(number=1, started_at=BEGAN, ended_at=None, exit_code=None, signal=0, nodes=("n1",))
+ATTEMPT = SchedulerAttempt(number=1, started_at=BEGAN, ended_at=None, exit_code=None, signal=0, nodes=("n1",))
 RUNNING = JobFacts(state=JobState.RUNNING, word="RUNNING", reason="", restarts=0, nodes=("n1",), attempt=ATTEMPT)
 GONE = "cluster tiny is being removed since 2026-11-28 04:00 UTC (DELETE_IN_PROGRESS)"
 
