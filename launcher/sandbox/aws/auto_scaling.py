@@ -285,9 +285,11 @@ class Groups:
         Raises:
             ValidationError: no group has the instance.
         """
-        for group in self._groups.values():
-            if instance_id in group.members:
-                return group, group.members[instance_id]
+        # Run Command asks from a thread of its own, while groups come and go.
+        with self._lock:
+            for group in self._groups.values():
+                if instance_id in group.members:
+                    return group, group.members[instance_id]
         raise ValidationError(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
 
     def replace(self, instance_id: str, *, decrement: bool) -> None:
