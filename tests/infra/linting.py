@@ -38,16 +38,36 @@ def complaints(folder, region):
     """The findings of all linters on the templates in a folder, for the templates' region."""
     files = sorted(folder.glob("*.template.json"))
     assert files
-    problems = []
-    for path in files:
-        text = path.read_text(encoding="utf-8")
-        cluster = path.name.removeprefix("slipway-").rpartition("-")[0]
-        equal = re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text.replace(cluster, "<cluster>") if cluster else text)
-        if (equal, region) not in LINTED:
-            key = [equal, region, *packages(Path(sys.executable)), *sources(*SOURCES)]
-            LINTED[equal, region] = kept(key, partial(findings, text, region))
-        problems += LINTED[equal, region]
-    return problems
+    return [problem for path in files for problem in template_complaints(path, region)]
+
+
+def template_complaints(path, region):
+    """The findings of all linters on the template in a file, for its region."""
+    text = path.read_text(encoding="utf-8")
+    cluster = path.name.removeprefix("slipway-").rpartition("-")[0]
+    equal = re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text.replace(cluster, "<cluster>") if cluster else text)
+    if (equal, region) not in LINTED:
+        key = [equal, region, *packages(Path(sys.executable)), *sources(*SOURCES)]
+        LINTED[equal, region] = kept(key, partial(findings, text, region))
+    return LINTED[equal, region]
+
+
+def lint_facts(template):
+    """What linters judge in a template: the types of resources, their properties, the types and actions these name."""
+    for resource in template["Resources"].values():
+        yield from ((resource["Type"], *fact) for fact in _facts(resource.get("Properties", {})))
+
+
+def _facts(value, path=()):
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield (*path, name)
+            yield from _facts(below, (*path, name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _facts(item, (*path, "[]"))
+    elif path and any(name.endswith(("Type", "Types", "Action", "Engine", "Runtime")) for name in path[-2:]):
+        yield (*path, value)
 
 
 def findings(text, region):

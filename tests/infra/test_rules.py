@@ -8,7 +8,7 @@ import pytest
 from tests.checks import some
 from tests.infra.accepted import CLUSTERS, EKS, HYPERPOD, HYPERPOD_EKS, INSTANCES, PCS, TRAINING_JOBS, accepted
 from tests.infra.conftest import FILES
-from tests.infra.linting import complaints
+from tests.infra.linting import complaints, lint_facts, template_complaints
 from tests.infra.serving.conftest import FILES as ENDPOINTS
 from tests.infra.template_policies import policy_complaints
 from tests.plans import ROOT
@@ -44,9 +44,28 @@ def test_accepted_findings_are_at_most_12():
     assert len(CLUSTERS) + len(HYPERPOD) <= 12
 
 
+@pytest.mark.slow  # the next test lints a template with each property of theirs
 def test_cfn_lint_reports_no_error(example_of_kind):
     _, assembly = example_of_kind
     assert complaints(assembly.folder, assembly.plan.place.region) == []
+
+
+def test_cfn_lint_reports_no_error_in_templates_with_every_property_of_the_examples(synthesised, plan_at):
+    """The longest first; a template is read if it has a fact that none before it has."""
+    texts = {
+        path: (path.read_text(encoding="utf-8"), assembly.plan.place.region)
+        for files in FILES.values()
+        for assembly in map(synthesised, map(plan_at, files.values()))
+        for path in assembly.folder.glob("*.template.json")
+    }
+    known, linted = set(), set()
+    for path, (text, region) in sorted(some(texts.items()), key=lambda item: -len(item[1][0])):
+        facts = set(lint_facts(json.loads(text)))
+        if not facts <= known:
+            known |= facts
+            linted.add(path)
+            assert template_complaints(path, region) == [], path
+    assert {path.name.rpartition("-")[2] for path in linted} == {path.name.rpartition("-")[2] for path in texts}
 
 
 def test_cfn_lint_reports_invalid_property(tmp_path):
