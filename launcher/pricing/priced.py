@@ -27,6 +27,8 @@ from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
 from launcher.pricing.stop_findings import LIMIT_NEEDED, STOPPED_BY_QUOTA
 
+SCREEN_ROWS = 16
+"""Rows that are kept: all of a screen, and few of a table of thousands."""
 WHOLE_USD = 100
 """Dollars from which cents are not shown."""
 NVIDIA, NEURON = "nvidia", "neuron"
@@ -112,7 +114,17 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def row(self, rank: int) -> Quote:
         """The table row of a rank: its quote, which may lack lines, assumptions, policies, cash and break-even."""
-        return self._row(rank, break_even=False)
+        if rank not in self._rows or rank in self._quotes:
+            row = self._row(rank, break_even=False)
+            if len(self._rows) >= SCREEN_ROWS:
+                return row
+            self._rows[rank] = row
+        return self._rows[rank]
+
+    @cached_property
+    def _rows(self) -> dict[int, Quote]:
+        """The first rows that were asked for: a screen asks for each several times."""
+        return {}
 
     def _row(self, rank: int, *, break_even: bool) -> Quote:
         if rank in self._quotes:
