@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.model.enums import CustomKernels
-from launcher.model.money import Price, UsdRange
+from launcher.model.money import Price, Range, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
+from launcher.pricing.chances import chance_above
+from launcher.pricing.pairs import cases
 from launcher.pricing.port import weeks_text
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
@@ -21,6 +23,8 @@ HORIZON_MONTHS = 24.0
 """A port with a longer payback is rejected: the two years of the worked example of the buying guides."""
 GUIDES = "40 to 60 %"
 """By how much the buying guides of 2026 put Inferentia below GPUs (`reasoning.SOURCE`)."""
+MOST = 0.9
+"""The chance that a range from the 10th to the 90th percentile can prove."""
 CLOSE = Decimal("0.15")
 """Months that differ by less are too close to call, because the error of the estimates is as large."""
 
@@ -190,6 +194,7 @@ def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
     kind = billed_name(quoted.plan.place) if quoted is not None else NAMES[choice]
     against = f"${sides.hosted_usd:,.0f} against {_month(sides, instance, choice)} a month on {kind}"
+    against += _likely(sides, choice).replace(" (", "; ").removesuffix(")")
     if sides.turn is None:
         text = f"Do not deploy: Bedrock is cheaper ({against})."
     elif sides.turn.requests is None:
@@ -214,7 +219,9 @@ def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
 def _deploy(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     """The verdict if instances are cheaper, or the only option."""
     other = sides.hosted_usd
-    against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(sides)}"
+    against = f"; Bedrock {_lacks(sides)}"
+    if other is not None:
+        against = f", ${other:,.0f} on Bedrock{_likely(sides, choice)}"
     text = f"Deploy on {NAMES[choice]}: {_month(sides, instance, choice)} a month{against}."
     flips = list(_turns(sides, instance))
     if sides.neuron_usd is not None and sides.gpu_usd is not None:
@@ -238,6 +245,16 @@ def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
         return None
     usd, people = quoted.usd, sides.maintenance_usd
     return UsdRange(low=usd.low + people, mid=usd.mid + people, high=usd.high + people)
+
+
+def _likely(sides: Sides, choice: ServingChoice) -> str:
+    """The chance that the cheaper side is cheaper, in brackets: at most 9 of 10, because the range says no more."""
+    span, hosted = _span(sides, choice), sides.hosted_usd
+    if span is None or hosted is None or span.low == span.high:
+        return ""
+    dearer = chance_above(Range(low=float(span.low), mid=float(span.mid), high=float(span.high)), float(hosted))
+    cheaper = "Bedrock" if hosted <= span.mid else NAMES[choice]
+    return f" ({cheaper} cheaper {cases(min(MOST, max(dearer, 1 - dearer)))})"
 
 
 def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Llama 3.1 8B at 1,500 tokens in and 250 out on an inf2.48xlarge against Bedrock, as the serving notes work it out."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 
@@ -118,6 +119,20 @@ def test_verdict_near_the_crossover_is_too_close_to_call_on_both_sides(compared)
     assert all(any(reason.startswith("both cost the same at ") for reason in verdict.reasons) for verdict in near)
     far = {verdict.choice for gap, verdict in kinds.items() if gap > 0.2 or gap < -0.2}
     assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
+
+
+@pytest.mark.parametrize("requests_per_s, operations, cheaper", [(6.5, 3000, "Bedrock"), (60.0, 0, "GPUs")])
+def test_verdict_says_the_chance_that_its_side_is_cheaper(compared, requests_per_s, operations, cheaper):
+    """The range goes from the 10th to the 90th percentile, so no chance above 9 of 10 is known."""
+    comparison = compared(
+        {"requests_per_s": requests_per_s, "operations_usd_per_month": operations}, target={"kind": "eks"}
+    )
+    verdict, (gpu, hosted) = comparison.verdict, (comparison.sides.gpu, comparison.sides.hosted_usd)
+    assert f"{cheaper} cheaper in " in verdict.text
+    inside = gpu.usd.low + operations < hosted < gpu.usd.high + operations
+    said = int(re.search(r"cheaper in (\d+) cases of 10", verdict.text).group(1))
+    assert 5 <= said <= 9
+    assert inside or said == 9
 
 
 def test_range_across_the_crossover_is_reported_in_the_reasons(compared):
