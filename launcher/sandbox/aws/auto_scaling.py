@@ -285,8 +285,7 @@ class Groups:
         Raises:
             ValidationError: no group has the instance.
         """
-        # Run Command asks from a thread of its own, while groups come and go.
-        with self._lock:
+        with self._lock:  # Run Command asks from a thread of its own, while groups come and go
             for group in self._groups.values():
                 if instance_id in group.members:
                     return group, group.members[instance_id]
@@ -328,8 +327,6 @@ class Groups:
                 for member in list(group.members.values()):
                     member.machine.end()
                 group.members.clear()
-
-    # What the owner of the sandbox asks.
 
     def named(self, name: str) -> bool:
         """Whether a cluster's name is that of a group."""

@@ -175,7 +175,6 @@ class Job:
                 record_lost=partial(record_lost, self.folder, submission, self.aws),
                 guard_stop=partial(self._guard_stop, submission),
             )
-            # The display of a waiting job ends also when following fails.
             stack.callback(watch.close)
             disruption = disruption_for(
                 self.plan,
