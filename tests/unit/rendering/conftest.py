@@ -70,6 +70,6 @@ def plan(request, catalog):
     return pinned_plan(plan_file.load(PLAN_FILES[request.param]), catalog)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bundle(plan, bundle_of):
     return bundle_of(plan)

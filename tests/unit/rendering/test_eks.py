@@ -18,7 +18,7 @@ AS_THEY_ARE = {"kubernetes/start.py"}
 """Files that are the same in every bundle."""
 
 
-@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+@pytest.fixture(params=FILES, ids=lambda path: path.stem, scope="module")
 def eks_plan(request, catalog):
     return pinned_plan(plan_file.load(request.param), catalog)
 

@@ -24,7 +24,7 @@ POD = {"kind": "hyperpod-slurm"}
 PLANNED = {"option": "training-plan", "training_plan": {"arn": ARN, "count": 2}}
 
 
-@pytest.fixture(params=sorted(EXAMPLES))
+@pytest.fixture(params=sorted(EXAMPLES), scope="module")
 def hyperpod_plan(request, catalog):
     return pinned_plan(plan_file.load(EXAMPLES[request.param]), catalog)
 

@@ -16,7 +16,7 @@ from tests.plans import ROOT
 FILES = sorted((ROOT / "examples" / "hyperpod-eks").glob("*.yaml"))
 
 
-@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+@pytest.fixture(params=FILES, ids=lambda path: path.stem, scope="module")
 def example_bundle(request, catalog):
     plan = pinned_plan(plan_file.load(request.param), catalog)
     job = JobSettings(run="not-submitted", checkpoint_interval_s=600.0)
