@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import date
 from decimal import Decimal
 
 from launcher.catalog.selection import newest, price_of
@@ -137,9 +135,8 @@ def price_item(item: str, rows: Sequence[TierRow], store: Store, until: str) -> 
         return Unpriced(reason=_reason(item, rows, until))
     first = chosen[0]
     usd = Decimal(0) if first.usd == FREE else Decimal(first.usd)
-    price = price_of(first, str(usd), store, note=_remarks(chosen))
-    oldest = min(date.fromisoformat(row.as_of) for row in chosen)
-    return replace(price, as_of=oldest, tiers=_tiers(chosen))
+    oldest = min(row.as_of for row in chosen)
+    return price_of(first, str(usd), store, note=_remarks(chosen), as_of=oldest, tiers=_tiers(chosen))
 
 
 def current_tiers(rows: Sequence[TierRow], until: str) -> list[TierRow]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from launcher.catalog.store import RangeRow, Row, Store, TermRow, TierRow
 from launcher.model.enums import Basis, Market
-from launcher.model.money import Price
+from launcher.model.money import Price, Tier
 
 FOREVER = "9999-12-31"
 """A limit that no row exceeds."""
@@ -46,13 +46,23 @@ def newest_unverified(rows: Iterable[AnyRow], usd: Callable[[AnyRow], str], unti
     return newest(rows, usd, until, frozenset((Basis.UNVERIFIED.value,)))
 
 
-def price_of(row: Dated, usd: str, store: Store, *, market: Market = Market.OPEN, note: str = "") -> Price:
-    """A row as a price; `note` is appended to the row's own note."""
+def price_of(
+    row: Dated,
+    usd: str,
+    store: Store,
+    *,
+    market: Market = Market.OPEN,
+    note: str = "",
+    as_of: str = "",
+    tiers: tuple[Tier, ...] = (),
+) -> Price:
+    """A row as a price; `note` is appended to the row's own note, `as_of` replaces its date."""
     return Price(
         usd=Decimal(usd),
         source=store.source_title(row.source),
         basis=_BASIS[row.basis],
-        as_of=date.fromisoformat(row.as_of),
+        as_of=date.fromisoformat(as_of or row.as_of),
         note="; ".join(part for part in (row.note, note) if part),
+        tiers=tiers,
         market=market,
     )

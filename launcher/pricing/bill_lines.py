@@ -155,7 +155,7 @@ class Prices:
     def past_allowance(self, item: str) -> Price | Unpriced:
         """The price of an item above the account's free tier, because other clusters and services use that tier up."""
         price = self.item(item)
-        return price if isinstance(price, Unpriced) else replace(price, tiers=())
+        return price if isinstance(price, Unpriced) or not price.tiers else replace(price, tiers=())
 
 
 class LowestPrices(Prices):
@@ -196,14 +196,14 @@ class LowestPrices(Prices):
 
 def _lowest(prices: Iterable[Price | Unpriced]) -> Price | Unpriced:
     """The lowest price of any tier, or the first missing one."""
-    lowest: Price | None = None
+    lowest: tuple[Decimal, Price] | None = None
     for price in prices:
         if isinstance(price, Unpriced):
             return price
-        usd = min([tier.usd for tier in price.tiers], default=price.usd)
-        if lowest is None or usd < lowest.usd:
-            lowest = replace(price, usd=usd, tiers=())
-    return Unpriced(reason="no region") if lowest is None else lowest
+        usd = min([tier.usd for tier in price.tiers]) if price.tiers else price.usd
+        if lowest is None or usd < lowest[0]:
+            lowest = usd, price
+    return Unpriced(reason="no region") if lowest is None else replace(lowest[1], usd=lowest[0], tiers=())
 
 
 def combine_prices(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unpriced:
