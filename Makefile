@@ -196,7 +196,7 @@ lint: setup ## ruff, mypy, import rules
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-# mypy takes a minute of one core while tests wait for daemons: it runs beside them, and is heard at the end. What fails
+# mypy takes half a minute of one core while tests wait for daemons: it runs beside them, and is heard at the end. What fails
 # beside other tests is run once more, alone, and said: ten tests at most, and never a run that ended otherwise.
 test: components ## lint and all tests
 	@log=$$(mktemp) && failed=$$(mktemp) && trap 'rm -f "$$log" "$$failed"; kill $$lint 2>/dev/null' EXIT; \
