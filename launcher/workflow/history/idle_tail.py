@@ -109,7 +109,8 @@ def tail_h(counted: Sequence[NodesAt], ended: datetime, nodes: int) -> float | N
     Between two counts, nodes are assumed to end evenly.
 
     >>> at = datetime(2026, 11, 22, 12, tzinfo=UTC)
-    >>> tail_h([Count(at, 4), Count(at + timedelta(minutes=5), 4), Count(at + timedelta(minutes=10), 0)], at, 4)
+    >>> counts = [NodesAt(at, 4), NodesAt(at + timedelta(minutes=5), 4), NodesAt(at + timedelta(minutes=10), 0)]
+    >>> tail_h(counts, at, 4)
     0.125
     """
     before = [count for count in counted if count.at <= ended]
