@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made with
 #   SLURM=0, TORCH=0    leave out the tests on a real Slurm, the tests that need torch
-#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons; at most 6, of 3 GB each
+#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons; at most 9, of 2.5 GB each
 #   ARGS="-k network"   further words for pytest
 #   BASE=HEAD~3         `make test-changed` compares with this commit instead of the fork from main
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the locked ones
@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 SLURM ?= 1
 TORCH ?= 1
-WORKERS ?= $(or $(shell awk '/^MemTotal/ {n = int($$2 / 3000000); print (n > 6 ? 6 : (n < 2 ? 2 : n))}' /proc/meminfo 2>/dev/null),4)
+WORKERS ?= $(or $(shell awk '/^MemTotal/ {n = int($$2 / 2500000); print (n > 9 ? 9 : (n < 2 ? 2 : n))}' /proc/meminfo 2>/dev/null),4)
 ARGS ?=
 export SLURM TORCH
 

@@ -47,43 +47,52 @@ FOLDER_MARKS = {"attack": ["server"], "enforced": ["server"], "infra": ["cdk"], 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MINISTACK = TESTS.parent / ".venv-ministack" / "bin" / "ministack"
 LONGEST_FIRST = (
+    "cdk",
     "hyperpod",
     "slurm-job",
+    "guard",
     "instances",
-    "cdk",
     "closed-launches",
+    "slurm-launch",
+    "slurm-submit",
     "tests/sandbox/aws/test_pcs.py",
     "tests/sandbox/kubernetes/test_rendered_job.py",
-    "slurm-submit",
-    "slurm-launch",
-    "slurm",
-    "second-eks",
     "sandbox",
-    "tests/unit/submit/test_callers_environment.py",
-    "training-job",
-    "tests/enforced/test_execution_role.py",
-    "hf-jit",
-    "tests/sandbox/aws/test_auto_scaling.py",
+    "second-eks",
     "second-parallelcluster",
-    "guard",
-    "slurm-commands",
+    "training-job",
+    "hf-jit",
     "budget-stop",
+    "slurm",
+    "pcluster",
+    "slurm-commands",
+    "tests/unit/submit/test_callers_environment.py",
+    "tests/enforced/test_execution_role.py",
+    "tests/sandbox/aws/test_auto_scaling.py",
     "launch",
+    "tests/unit/cli/test_compare.py",
     "tests/sandbox/kubernetes/test_agents_in_pods.py",
+    "tests/unit/agent/test_scratch.py",
+    "tests/test_conftest.py",
+    "endpoints",
+    "tests/sandbox/submit/test_checkpoints.py",
+    "existing-cluster",
+    "pages",
+    "tests/unit/pricing/test_properties.py",
     "shared-cluster",
     "tests/sandbox/kubernetes/test_jobs.py",
-    "endpoints",
-    "existing-cluster",
+    "torch",
     "interrupted",
     "tests/sandbox/kubernetes/test_existing.py",
     "tests/sandbox/test_running_sandbox.py",
     "tests/sandbox/test_other_computer.py",
-    "tests/sandbox/submit/test_checkpoints.py",
 )
 """Groups of tests that one worker runs in sequence, longest first; the end of a run prints the time of each.
 
 All other tests run after them, so that no long group remains at the end, when only one worker is busy.
 """
+SPREAD = 0.8
+"""The share of the groups among which tests without a group are spread."""
 NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
@@ -308,7 +317,8 @@ def group_name(item: pytest.Item) -> str | None:
 def start_places(items: list[pytest.Item]) -> dict[str | pytest.Item, tuple[int, float]]:
     """The place of each group, and of each test without one, in the order of their start.
 
-    Tests without a group mostly wait: they are spread evenly among the groups, whose tests keep the processors busy.
+    Tests without a group mostly wait, some for a minute: they are spread among the first groups, whose tests keep the
+    processors busy, so that none of them begins near the end.
     """
     units = dict.fromkeys(group_name(item) or item for item in items)
     counts, seen = Counter(isinstance(unit, str) for unit in units), Counter[bool]()
@@ -316,7 +326,8 @@ def start_places(items: list[pytest.Item]) -> dict[str | pytest.Item, tuple[int,
     for unit in units:
         grouped = isinstance(unit, str)
         first = LONGEST_FIRST.index(unit) if grouped and unit in LONGEST_FIRST else len(LONGEST_FIRST)
-        places[unit] = first, seen[grouped] / counts[grouped]
+        share = seen[grouped] / counts[grouped]
+        places[unit] = first, share if grouped else share * SPREAD
         seen[grouped] += 1
     return places
 
