@@ -91,7 +91,7 @@ LONGEST_FIRST = (
 
 All other tests run after them, so that no long group remains at the end, when only one worker is busy.
 """
-SPREAD = 0.8
+SPREAD = 0.3
 """The share of the groups among which tests without a group are spread."""
 NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
