@@ -179,10 +179,12 @@ class _Surveyor:
         self._empty: list[str] = []
         self._left: list[_Level] = []
         self._obstacle = ""
+        self._counts_links = True
 
     def survey(self, entries: Collection[str]) -> Survey:
         status = self._folder.stat()
         above = frozenset({(status.st_dev, status.st_ino)})
+        self._counts_links = status.st_nlink > 0
         root = "" if self._follow else self._root
         self._left = [] if entries else [_Level(below="", above=above, root=root)]
         for name in entries:
@@ -191,6 +193,7 @@ class _Surveyor:
                 root = "" if self._follow else os.path.realpath(self._folder / name)
                 self._left.append(_Level(below=f"{name}/", above=above | {(info.st_dev, info.st_ino)}, root=root))
             else:
+                self._check_named(name, info)
                 self._files.append(LocalFile.of(name, info))
         while self._left and len(self._files) + len(self._empty) <= _MAX_FILES:
             level, empty = self._left.pop(), True
@@ -238,6 +241,7 @@ class _Surveyor:
         elif real and level.root and real.startswith(f"{level.root}/") and _is_storable(status):
             self._files.append(LocalFile.of(path, entry.stat(follow_symlinks=False), self._target(path, real, level)))
         elif stat.S_ISREG(status.st_mode):
+            self._check_named(path, status)
             self._files.append(LocalFile.of(path, status))
         elif stat.S_ISDIR(status.st_mode):
             if real and not real.startswith(f"{self._root}/"):
@@ -250,6 +254,15 @@ class _Surveyor:
         else:
             kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown type")
             self._refuse(path, f"{kind}; only files, folders and links to them can be stored")
+
+    def _check_named(self, path: str, status: os.stat_result) -> None:
+        """Refuse a file whose last name is being removed: its name may still lead to it, with a new time of change.
+
+        Linux takes the link from the inode before it takes the name from its cache. A file system that reports no links
+        at all, not even of the folder, says nothing about it.
+        """
+        if self._counts_links and not status.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def _target(self, path: str, real: str, level: _Level) -> str:
         """The target of a link: its own text, or the shortest way if that is absolute or leaves `level.root`."""

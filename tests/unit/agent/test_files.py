@@ -136,6 +136,15 @@ class TestChange:
         os.utime(step_folder / "deep" / "weights", ns=(1, 1))
         assert changed_since(finished, local_files(step_folder)) == "deep/weights was written again"
 
+    def test_file_whose_last_name_is_being_removed_is_gone(self, step_folder, tmp_path):
+        """For a moment a name leads to a file that has no link left, as this one does for as long as it is open."""
+        removed = tmp_path / "removed"
+        with removed.open("w") as file:
+            removed.unlink()
+            (step_folder / "model").symlink_to(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+            with pytest.raises(UnusableCheckpointError, match="step-1"):
+                survey(step_folder)
+
     def test_added_file_is_a_change_and_a_removed_file_is_none(self, step_folder):
         finished = local_files(step_folder)
         (step_folder / "more").touch()
