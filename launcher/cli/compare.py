@@ -29,7 +29,8 @@ def compare(
 ) -> None:
     """Compare all options of one job, and GPU with Trainium including the port. Makes no AWS call; spends nothing.
 
-    With --live and credentials, current offers of AWS are compared too; nothing is bought.
+    A side that is cheaper with a chance of 30 to 70 % is too close to call, for training and for endpoints. With --live
+    and credentials, current offers of AWS are compared too; nothing is bought.
     """
     from launcher.answers.compare import page
     from launcher.workflow.quote import compare as story

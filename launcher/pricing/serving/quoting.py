@@ -10,7 +10,6 @@ from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.endpoint import base_instances
 from launcher.model.enums import COMMITTED, PREPAID, Basis, BedrockMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
-from launcher.model.fleet import Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange, sum_usd
 from launcher.model.plan import Place
 from launcher.model.quote import Policy, Quote
@@ -24,7 +23,7 @@ from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import model_of
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
-from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd, usd_range
+from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd
 from launcher.pricing.blocks import bought_capacity
 from launcher.pricing.cash import Cash, apply_credits
 from launcher.pricing.compute import is_new_commitment
@@ -35,9 +34,9 @@ from launcher.pricing.priced import PricedRequest
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.token_rates import CACHE_S, expired_share
+from launcher.pricing.serving.totals import month_price, month_usd
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_text
 from launcher.pricing.serving.training_plan import plan_lines
-from launcher.pricing.spot_prices import SpotPrice, forecast_at, random_price, spot_price
 from launcher.pricing.standing import Standing, standing
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import market_findings, trust_findings
@@ -140,7 +139,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
     """
     price = candidate.offer.price
     plan = candidate.plan
-    usd, span = _month(candidate), _span(candidate)
+    usd, span = month_usd(candidate), month_price(candidate)
     nodes = candidate.place.nodes if candidate.fleet is not None else 1
     per_hour = price.usd * nodes if isinstance(price, Price) else None
     stop = stop_findings(plan, usd, per_hour) if candidate.fleet is not None else ()
@@ -199,46 +198,6 @@ def _prepaid(candidate: ServingCandidate) -> Decimal:
     """The dollars of a month that a removal of the endpoint does not end: those of a purchased training plan."""
     purchased = bought_capacity(candidate.context.request.purchase, candidate.place.option)
     return Decimal(0) if purchased is None else compute_usd(candidate.components)
-
-
-def _month(candidate: ServingCandidate) -> UsdRange | None:
-    """Dollars of a month: the middle is the sum of the lines; low and high use a faster and a slower estimate."""
-    mid = candidate.usd
-    if mid is None:
-        return None
-    if candidate.estimate is None:
-        return UsdRange(low=mid, mid=mid, high=mid)
-    tokens, requests = candidate.estimate.tokens_per_s, candidate.estimate.requests_per_s
-    fast = fleet(candidate.serve, requests * tokens.high / tokens.mid, candidate.hosting)
-    slow = fleet(candidate.serve, requests * tokens.low / tokens.mid, candidate.hosting)
-    low, high = _total(candidate, fast), _total(candidate, slow)
-    span = _span(candidate)
-    if span is not None and span.usd.mid:
-        low += _instances_usd(candidate, fast) * (span.usd.low / span.usd.mid - 1)
-        high += _instances_usd(candidate, slow) * (span.usd.high / span.usd.mid - 1)
-    return usd_range(low, mid, high)
-
-
-def _span(candidate: ServingCandidate) -> SpotPrice | None:
-    """The range of the spot price of an instance-hour; None if the candidate is not on spot."""
-    price, context = candidate.offer.price, candidate.context
-    if candidate.hazard is None or not isinstance(price, Price):
-        return None
-    place = candidate.place
-    forecast = forecast_at(place, context.catalog, context.rules.today)
-    sure = price.basis is Basis.USER
-    random = random_price(place, float(price.usd), forecast, HOURS_PER_MONTH, sure=sure)
-    return spot_price(place, price, random, forecast)
-
-
-def _instances_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    return sum_usd(instance.usd for instance in candidate.instance_lines(load))
-
-
-def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    """The total of a month with another number of instances."""
-    lines = (*candidate.instance_lines(load), *candidate.other_lines(load))
-    return sum_usd(line.usd for line in lines).quantize(CENT_FRACTION)
 
 
 def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutlook:

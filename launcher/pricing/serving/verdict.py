@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.model.enums import CustomKernels
-from launcher.model.money import Price, Range, UsdRange
+from launcher.model.money import Price, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.chances import chance_above
-from launcher.pricing.pairs import cases
+from launcher.pricing.chances import BothOutcomes, chance_below
+from launcher.pricing.pairs import CLOSE, cases, is_close
 from launcher.pricing.port import weeks_text
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
 from launcher.pricing.serving.traffic import requests_per_month, requests_text
-from launcher.pricing.verdict import ServingChoice, Verdict, ending
+from launcher.pricing.verdict import BEYOND, HALF, ServingChoice, Verdict, ending
 from launcher.targets.registry import billed_name
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
@@ -23,12 +23,6 @@ HORIZON_MONTHS = 24.0
 """A port with a longer payback is rejected: the two years of the worked example of the buying guides."""
 GUIDES = "40 to 60 %"
 """By how much the buying guides of 2026 put Inferentia below GPUs (`reasoning.SOURCE`)."""
-MOST = 0.9
-"""The chance that a range from the 10th to the 90th percentile can prove."""
-CLOSE = Decimal("0.15")
-"""Months that differ by less are too close to call, because the error of the estimates is as large."""
-
-
 NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}
 
 
@@ -52,6 +46,8 @@ class Sides:
     """Whether Bedrock has the model, but at no known price."""
     # That of the cheaper instances; None without anything to compare, or if Bedrock is not billed by the token.
     turn: Turn | None = None
+    # Equally likely months of the bill on GPU and on Neuron.
+    outcomes: BothOutcomes = ((), ())
 
     @property
     def neuron_months(self) -> float | None:
@@ -90,6 +86,36 @@ class Sides:
         """A month of Bedrock, which needs no maintenance."""
         return self.hosted.usd.mid if self.hosted is not None and self.hosted.usd is not None else None
 
+    def chance_over_bedrock(self, choice: ServingChoice) -> float | None:
+        """The chance that instances, their maintenance included, cost less than Bedrock; None if a side is missing."""
+        gpu, neuron = self.outcomes
+        months = neuron if choice is ServingChoice.NEURON else gpu
+        if self.hosted_usd is None or not months:
+            return None
+        return chance_below(months, [float(self.hosted_usd - self.maintenance_usd)])
+
+    @property
+    def chance_over_gpu(self) -> float | None:
+        """The chance that Neuron costs less than GPUs, with the port paid over the horizon; None if one is missing."""
+        gpu, neuron = self.outcomes
+        if not gpu or not neuron:
+            return None
+        return chance_below([usd + self.port_usd_per_month for usd in neuron], gpu)
+
+    @property
+    def port_usd_per_month(self) -> float:
+        """The port to Neuron, paid over the horizon."""
+        return float(self.port_usd) / HORIZON_MONTHS
+
+    def neuron_usd_at(self, chance: float) -> float | None:
+        """The middle of a month's bill on Neuron that costs less than GPUs with a chance; None if none does."""
+        gpu, neuron = self.outcomes
+        if self.neuron is None or self.neuron.usd is None:
+            return None
+        shares = sorted((usd - self.port_usd_per_month) / other for usd in gpu for other in neuron if other > 0)
+        share = shares[int((1 - chance) * (len(shares) - 1))] if shares else 0.0
+        return share * float(self.neuron.usd.mid) if share > 0 else None
+
     def _with_people(self, quoted: Quote | None) -> Decimal | None:
         return quoted.usd.mid + self.maintenance_usd if quoted is not None and quoted.usd is not None else None
 
@@ -102,6 +128,7 @@ def sides(
     hosted: Quote | None,
     closed: bool,
     unpriced: bool,
+    outcomes: BothOutcomes,
 ) -> Sides:
     """The sides with their labour costs: the plan's figures, or those of the buying guides."""
     return Sides(
@@ -115,6 +142,7 @@ def sides(
         maintenance_given=serve.operations_usd_per_month is not None,
         closed=closed,
         unpriced=unpriced,
+        outcomes=outcomes,
     )
 
 
@@ -140,17 +168,23 @@ def _choose(sides: Sides) -> Verdict:
     if sides.closed:
         return _closed_model_verdict(sides)
     if instance is None:
-        if sides.hosted_usd is None:
-            text = "No candidate has a price: there is nothing to compare."
-            return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
-        text = "Use Bedrock: no instance type that can serve the model within these limits has a price here."
-        flips = ("a price of an instance type that fits (purchase.price_overrides)", "other latency limits")
-        return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
-    if sides.hosted_usd is not None and _is_close(sides, instance, choice):
+        return _without_instances(sides)
+    if _is_close(sides, sides.chance_over_bedrock(choice), choice):
         return _measure(sides, instance, choice)
     if sides.hosted_usd is not None and sides.hosted_usd <= instance:
         return _bedrock(sides, instance, choice)
+    if _is_close(sides, sides.chance_over_gpu, ServingChoice.NEURON, ServingChoice.GPU):
+        return _measure_instances(sides)
     return _deploy(sides, instance, choice)
+
+
+def _without_instances(sides: Sides) -> Verdict:
+    if sides.hosted_usd is None:
+        text = "No candidate has a price: there is nothing to compare."
+        return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
+    text = "Use Bedrock: no instance type that can serve the model within these limits has a price here."
+    flips = ("a price of an instance type that fits (purchase.price_overrides)", "other latency limits")
+    return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
 
 
 def cheaper_instances(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
@@ -164,10 +198,9 @@ def cheaper_instances(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
     return None, ServingChoice.NONE
 
 
-def _is_close(sides: Sides, instance: Decimal, choice: ServingChoice) -> bool:
-    """Whether the months are too close to call; a measured estimate is never too close."""
-    other = sides.hosted_usd or Decimal(0)
-    return abs(other - instance) < CLOSE * max(other, instance) and not _is_measured(sides, choice)
+def _is_close(sides: Sides, chance: float | None, *choices: ServingChoice) -> bool:
+    """Whether a comparison is too close to call; one whose instances were all measured is never too close."""
+    return chance is not None and is_close(chance) and not all(_is_measured(sides, choice) for choice in choices)
 
 
 def _closed_model_verdict(sides: Sides) -> Verdict:
@@ -180,14 +213,42 @@ def _closed_model_verdict(sides: Sides) -> Verdict:
 
 
 def _measure(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
-    """The verdict if the difference is smaller than the error of the estimates."""
+    """The verdict if neither instances nor Bedrock are cheaper with enough probability."""
     text = f"Too close to call: {_month(sides, instance, choice)} a month on {NAMES[choice]}"
-    text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
-    name = next(side.plan.name for side in (sides.neuron, sides.gpu, sides.hosted) if side is not None)
-    load_test = f"a load test: slipway endpoint load {name} stores the result for later quotes"
+    text += f", ${sides.hosted_usd:,.0f} on Bedrock{_likely(sides, choice)}. Measure first."
     equal = () if (at := _turn_text(sides)) is None else (f"both cost the same at {at}",)
     reasons = (*_reasons(sides, instance, choice), *equal)
-    return Verdict(choice=ServingChoice.MEASURE_FIRST, text=text, reasons=reasons, flips=(load_test,))
+    return Verdict(choice=ServingChoice.MEASURE_FIRST, text=text, reasons=reasons, flips=(_load_test(sides),))
+
+
+def _measure_instances(sides: Sides) -> Verdict:
+    """The verdict if neither Neuron nor GPUs are cheaper with enough probability, and Bedrock is not."""
+    instance, choice = cheaper_instances(sides)
+    neuron, gpu = (
+        _month(sides, usd or Decimal(0), kind)
+        for usd, kind in ((sides.neuron_usd, ServingChoice.NEURON), (sides.gpu_usd, ServingChoice.GPU))
+    )
+    text = f"Too close to call: {neuron} a month on {NAMES[ServingChoice.NEURON]}, {gpu} on GPUs"
+    text += f" ({_likely_instances(sides)}){_beside(sides, choice)}. Measure first."
+    reasons = tuple(_reasons(sides, instance or Decimal(0), choice))
+    return Verdict(
+        choice=ServingChoice.MEASURE_FIRST,
+        text=text,
+        reasons=reasons,
+        flips=(_load_test(sides), *_turns(sides, instance or Decimal(0)), *_neuron_flips(sides)),
+    )
+
+
+def _beside(sides: Sides, choice: ServingChoice) -> str:
+    """Bedrock beside instances that are cheaper, or the only option."""
+    if sides.hosted_usd is None:
+        return f"; Bedrock {_lacks(sides)}"
+    return f", ${sides.hosted_usd:,.0f} on Bedrock{_likely(sides, choice)}"
+
+
+def _load_test(sides: Sides) -> str:
+    name = next(side.plan.name for side in (sides.neuron, sides.gpu, sides.hosted) if side is not None)
+    return f"a load test: slipway endpoint load {name} stores the result for later quotes"
 
 
 def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
@@ -211,22 +272,27 @@ def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
         flips=(
             *_turns(sides, instance),
             "your own weights: Bedrock's price is for the published ones",
-            "a lower rate: a commitment, or target.kind eks, whose instances cost less than SageMaker's",
+            _lower_rate(quoted),
         ),
+    )
+
+
+def _lower_rate(quoted: Quote | None) -> str:
+    """The lower rates that the chosen instances do not have yet."""
+    place = None if quoted is None else quoted.plan.place
+    dearer = place is None or billed_name(place) != place.instance_type
+    return "a lower rate: a commitment" + (
+        ", or target.kind eks, whose instances cost less than SageMaker's" if dearer else ""
     )
 
 
 def _deploy(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     """The verdict if instances are cheaper, or the only option."""
-    other = sides.hosted_usd
-    against = f"; Bedrock {_lacks(sides)}"
-    if other is not None:
-        against = f", ${other:,.0f} on Bedrock{_likely(sides, choice)}"
-    text = f"Deploy on {NAMES[choice]}: {_month(sides, instance, choice)} a month{against}."
-    flips = list(_turns(sides, instance))
-    if sides.neuron_usd is not None and sides.gpu_usd is not None:
-        flips.append(f"a month on Neuron at ${sides.gpu_usd - sides.maintenance_usd:,.0f}: the price of GPUs")
-    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(sides, instance, choice)), flips=tuple(flips))
+    likely = _likely_instances(sides)
+    sure = f" ({likely})" if likely and sides.hosted_usd is None else ""
+    text = f"Deploy on {NAMES[choice]}: {_month(sides, instance, choice)} a month{sure}{_beside(sides, choice)}."
+    flips = (*_turns(sides, instance), *_neuron_flips(sides))
+    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(sides, instance, choice)), flips=flips)
 
 
 def _month(sides: Sides, instance: Decimal, choice: ServingChoice) -> str:
@@ -248,13 +314,33 @@ def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
 
 
 def _likely(sides: Sides, choice: ServingChoice) -> str:
-    """The chance that the cheaper side is cheaper, in brackets: at most 9 of 10, because the range says no more."""
-    span, hosted = _span(sides, choice), sides.hosted_usd
-    if span is None or hosted is None or span.low == span.high:
+    """The chance that the cheaper of instances and Bedrock is cheaper, in brackets; "" if the months are certain."""
+    span, chance = _span(sides, choice), sides.chance_over_bedrock(choice)
+    if span is None or chance is None or span.low == span.high:
         return ""
-    dearer = chance_above(Range(low=float(span.low), mid=float(span.mid), high=float(span.high)), float(hosted))
-    cheaper = "Bedrock" if hosted <= span.mid else NAMES[choice]
-    return f" ({cheaper} cheaper {cases(min(MOST, max(dearer, 1 - dearer)))})"
+    cheaper = NAMES[choice] if chance > HALF else "Bedrock"
+    return f" ({cheaper} cheaper {cases(max(chance, 1 - chance))})"
+
+
+def _likely_instances(sides: Sides) -> str:
+    """The chance that the cheaper of Neuron and GPUs is cheaper; "" if one of them is missing."""
+    chance = sides.chance_over_gpu
+    if chance is None:
+        return ""
+    cheaper = NAMES[ServingChoice.NEURON if chance > HALF else ServingChoice.GPU]
+    return f"{cheaper} cheaper {cases(max(chance, 1 - chance))}, the port paid over {HORIZON_MONTHS:g} months"
+
+
+def _neuron_flips(sides: Sides) -> Iterator[str]:
+    """The bills of a month on Neuron at which another of Neuron and GPUs is cheaper with enough probability."""
+    chance, now = sides.chance_over_gpu, sides.neuron.usd if sides.neuron is not None else None
+    if chance is None or now is None:
+        return
+    low, high = (sides.neuron_usd_at(end) for end in CLOSE)
+    if chance <= CLOSE[1] and high is not None:
+        yield f"a month on Neuron at ${high / BEYOND:,.0f} or less (${now.mid:,.0f} here): then Inferentia or Trainium"
+    if chance >= CLOSE[0] and low is not None:
+        yield f"a month on Neuron at ${low * BEYOND:,.0f} or more (${now.mid:,.0f} here): then GPUs"
 
 
 def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:
@@ -311,6 +397,8 @@ def _reasons(sides: Sides, instance: Decimal, choice: ServingChoice) -> Iterator
         yield f"the port to Neuron takes {weeks} and ${sides.port_usd:,.0f}" + (
             f"; it {paid_back}" if paid_back else ""
         )
+        if likely := _likely_instances(sides):
+            yield likely
         yield from _guides(sides)
     span, hosted = _span(sides, choice), sides.hosted_usd
     if span is not None and hosted is not None and span.low < hosted < span.high:
@@ -326,7 +414,7 @@ def _guides(sides: Sides) -> Iterator[str]:
     if neuron is None or gpu is None or neuron.usd is None or gpu.usd is None or not gpu.usd.mid:
         return
     share = float(neuron.usd.mid / gpu.usd.mid) - 1
-    here = f"{abs(share):.0%} {'above' if share > 0 else 'below'}".replace("%", " %")
+    here = f"Neuron is {abs(share):.0%} {'above' if share > 0 else 'below'}".replace("%", " %")
     names = [billed_name(quote.plan.place) for quote in (neuron, gpu)]
     counts = " against ".join(
         f"{quote.plan.place.nodes} × {name} at ${float(quote.price.usd):,.2f}/h"
@@ -334,7 +422,7 @@ def _guides(sides: Sides) -> Iterator[str]:
         else name
         for quote, name in zip((neuron, gpu), names, strict=True)
     )
-    yield f"guides put Inferentia {GUIDES} below a GPU; here it is {here} the cheapest GPU: {counts}"
+    yield f"guides put Inferentia {GUIDES} below a GPU; here {here} the cheapest GPU: {counts}"
 
 
 def _back(months: float | None) -> str:

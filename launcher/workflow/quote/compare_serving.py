@@ -16,6 +16,7 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
 from launcher.pricing.serving.quoting import ServingPriced
+from launcher.pricing.serving.totals import outcomes
 from launcher.pricing.serving.verdict import Sides, cheaper_instances, recommend, sides
 from launcher.pricing.verdict import ServingChoice, Verdict
 from launcher.workflow.quote.opened import Opened, both_priced
@@ -66,13 +67,15 @@ class ServingComparison(Opened[ServingPriced]):
             if self.hosted_candidate is None
             else self.priced.quote(self.priced.candidates.index(self.hosted_candidate) + 1)
         )
+        gpu, neuron = self._best(NVIDIA), self._best(NEURON)
         own_sides = sides(
             self.pinned.serve,
-            neuron=self._best(NEURON),
-            gpu=self._best(NVIDIA),
+            neuron=None if neuron is None else neuron[0],
+            gpu=None if gpu is None else gpu[0],
             hosted=hosted,
             closed=self.priced.closed,
             unpriced=self.hosted_candidate is None and any(candidate.bedrock for candidate in self.priced.candidates),
+            outcomes=(() if gpu is None else gpu[1], () if neuron is None else neuron[1]),
         )
         _, choice = cheaper_instances(own_sides)
         cheapest = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
@@ -90,9 +93,10 @@ class ServingComparison(Opened[ServingPriced]):
         priced, ranks = self._ranks(family)
         return [priced.candidates[rank - 1] for rank in ranks]
 
-    def _best(self, family: str) -> Quote | None:
+    def _best(self, family: str) -> tuple[Quote, tuple[float, ...]] | None:
+        """The best candidate's quote with its equally likely months; None without a candidate."""
         priced, ranks = self._ranks(family)
-        return priced.quote(ranks[0]) if ranks else None
+        return (priced.quote(ranks[0]), outcomes(priced.candidates[ranks[0] - 1])) if ranks else None
 
     def _ranks(self, family: str) -> tuple[ServingPriced, list[int]]:
         """The ranks of each type's best candidate in a family, and their pricing: as written, else opened."""

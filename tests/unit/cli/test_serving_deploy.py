@@ -157,7 +157,8 @@ def test_deploy_dry_run_despite_verdict_shows_endpoint_and_override(on_plan, war
 
 
 def test_measure_first_verdict_is_shown_and_allows_launch(on_plan):
-    cheap = of(CHAT.replace('"2.8"', '"0.26"'), "operations_usd_per_month: 0")
+    near = CHAT.replace('"2.8"', '"1.3"').replace("s: 0.2", "s: 1.8").replace("instances: 1", "instances: 4")
+    cheap = of(near, "operations_usd_per_month: 0")
     code, _, err = on_plan(["launch", "--sandbox"], cheap)
     assert (code, "cannot ask whether" in err) == (2, True), err
     assert "the verdict: Too close to call" in " ".join(err.split())

@@ -3,15 +3,19 @@
 import re
 from dataclasses import replace
 from decimal import Decimal
+from statistics import NormalDist
 
 import pytest
 
 from launcher.model.enums import Payment, SavingsPlanKind
+from launcher.model.fleet import fleet
+from launcher.pricing.pairs import cases
 from launcher.pricing.serving.crossover import Turn, usd_per_request, utilisation
 from launcher.pricing.serving.verdict import recommend
 from launcher.pricing.verdict import ServingChoice
 
 PINNED = {"instance_type": "inf2.48xlarge"}
+ENDPOINTS = ("sagemaker-endpoint", "eks")
 
 
 def crossing(comparison, option, *, kind="sagemaker-endpoint", years=None):
@@ -102,37 +106,99 @@ def test_verdict_and_crossover_volume_are_consistent(compared, share):
     assert turn.low is None or turn.high is None or turn.low <= turn.high
 
 
+@pytest.fixture(scope="module")
+def near_bedrock(compared):
+    """Comparisons whose instances cost from a fifth less than Bedrock to a quarter more."""
+    return [
+        compared({"requests_per_s": 20, "operations_usd_per_month": step * 1000}, target={"kind": "eks"})
+        for step in range(10)
+    ]
+
+
 @pytest.mark.long
-def test_verdict_near_the_crossover_is_too_close_to_call_on_both_sides(compared):
-    """A little cheaper or a little dearer than Bedrock, estimates do not decide; the months have their range."""
-    kinds = {}
-    for step in range(10):
-        comparison = compared({"requests_per_s": 20, "operations_usd_per_month": step * 1000}, target={"kind": "eks"})
-        gap = float(comparison.sides.gpu_usd / comparison.sides.hosted_usd) - 1
-        kinds[gap] = comparison.verdict
-    near = [verdict for gap, verdict in kinds.items() if -0.15 < gap < 0.15]
-    assert {gap > 0 for gap in kinds if -0.15 < gap < 0.15} == {True, False}
-    assert all(verdict.choice is ServingChoice.MEASURE_FIRST for verdict in near)
+def test_verdict_is_too_close_to_call_from_30_to_70_percent_chance(near_bedrock):
+    """No margin of dollars decides: at a chance of 0.7 instances that cost 8 % less are cheaper."""
+    chances = [comparison.sides.chance_over_bedrock(ServingChoice.GPU) for comparison in near_bedrock]
+    assert chances == sorted(chances, reverse=True)
+    assert max(chances) > 0.7
+    assert min(chances) < 0.3
+    for chance, comparison in zip(chances, near_bedrock, strict=True):
+        expected = ServingChoice.GPU if chance > 0.7 else ServingChoice.BEDROCK
+        if 0.3 <= chance <= 0.7:
+            expected = ServingChoice.MEASURE_FIRST
+        assert comparison.verdict.choice is expected
+    gaps = [float(comparison.sides.gpu_usd / comparison.sides.hosted_usd) - 1 for comparison in near_bedrock]
+    decided = [comparison.verdict.choice is not ServingChoice.MEASURE_FIRST for comparison in near_bedrock]
+    assert any(abs(gap) < 0.15 and sure for gap, sure in zip(gaps, decided, strict=True))
+
+
+@pytest.mark.long
+def test_close_verdict_names_the_load_test_and_the_equal_volume(near_bedrock):
+    verdicts = [comparison.verdict for comparison in near_bedrock]
+    near = [verdict for verdict in verdicts if verdict.choice is ServingChoice.MEASURE_FIRST]
+    assert near
     assert all("–" in verdict.text and verdict.text.startswith("Too close to call") for verdict in near)
-    load = f"slipway endpoint load {comparison.sides.gpu.plan.name} stores"
+    load = f"slipway endpoint load {near_bedrock[0].sides.gpu.plan.name} stores"
     assert all(len(verdict.flips) == 1 and load in verdict.flips[0] for verdict in near)
     assert all(any(reason.startswith("both cost the same at ") for reason in verdict.reasons) for verdict in near)
-    far = {verdict.choice for gap, verdict in kinds.items() if gap > 0.2 or gap < -0.2}
-    assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
 
 
-@pytest.mark.parametrize("requests_per_s, operations, cheaper", [(6.5, 3000, "Bedrock"), (60.0, 0, "GPUs")])
+def test_chance_is_the_share_of_months_below_bedrock(compared):
+    """Played again with the fleet of each throughput, by separate code."""
+    comparison = compared({"requests_per_s": 20, "operations_usd_per_month": 3000}, target={"kind": "eks"})
+    best = comparison.best_of("nvidia")[0]
+    tokens = best.estimate.tokens_per_s
+    below, tries = 0, 4000
+    for index in range(tries):
+        z = NormalDist().inv_cdf((index + 0.5) / tries)
+        end = tokens.high if z > 0 else tokens.low
+        speed = (end / tokens.mid) ** (abs(z) / NormalDist().inv_cdf(0.9))
+        load = fleet(best.serve, best.estimate.requests_per_s * speed, best.hosting)
+        lines = (*best.instance_lines(load), *best.other_lines(load))
+        below += sum(line.usd for line in lines) + 3000 < comparison.sides.hosted_usd
+    assert comparison.sides.chance_over_bedrock(ServingChoice.GPU) == pytest.approx(below / tries, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "requests_per_s, operations, cheaper", [(6.5, 1500, "Bedrock"), (6.5, 3000, "Bedrock"), (60.0, 0, "GPUs")]
+)
 def test_verdict_says_the_chance_that_its_side_is_cheaper(compared, requests_per_s, operations, cheaper):
-    """The range goes from the 10th to the 90th percentile, so no chance above 9 of 10 is known."""
     comparison = compared(
         {"requests_per_s": requests_per_s, "operations_usd_per_month": operations}, target={"kind": "eks"}
     )
-    verdict, (gpu, hosted) = comparison.verdict, (comparison.sides.gpu, comparison.sides.hosted_usd)
-    assert f"{cheaper} cheaper in " in verdict.text
-    inside = gpu.usd.low + operations < hosted < gpu.usd.high + operations
-    said = int(re.search(r"cheaper in (\d+) cases of 10", verdict.text).group(1))
-    assert 5 <= said <= 9
-    assert inside or said == 9
+    chance = comparison.sides.chance_over_bedrock(ServingChoice.GPU)
+    assert f"{cheaper} cheaper {cases(max(chance, 1 - chance))}" in comparison.verdict.text
+
+
+OLD_MODEL = {"model": "llama-2-7b"}
+BOTH_KINDS = {"instance_type": ["g6.12xlarge", "inf2.24xlarge"]}
+
+
+def test_neuron_and_gpus_of_similar_cost_are_too_close_to_call(compared):
+    comparison = compared(OLD_MODEL, target=BOTH_KINDS)
+    sides, verdict = comparison.sides, comparison.verdict
+    assert 0.3 <= sides.chance_over_gpu <= 0.7
+    assert verdict.choice is ServingChoice.MEASURE_FIRST
+    assert f"cheaper {cases(sides.chance_over_gpu)}, the port paid over 24 months" in verdict.text
+    assert "Bedrock does not have these weights" in verdict.text
+
+
+@pytest.mark.parametrize("flip, choice", [(1, ServingChoice.NEURON), (2, ServingChoice.GPU)])
+def test_bill_named_by_a_flip_decides_between_neuron_and_gpus(compared, flip, choice):
+    """The rate per hour that makes the bill of the flip is entered as a price."""
+    sides = compared(OLD_MODEL, target=BOTH_KINDS).sides
+    bill = float(re.search(r"at \$([\d,]+) or", recommend(sides).flips[flip]).group(1).replace(",", ""))
+    hourly = sum(line.usd for line in sides.neuron.components if line.group == "compute")
+    rate = sides.neuron.price.usd * (Decimal(bill) - sides.neuron.usd.mid + hourly) / hourly
+    prices = {"ml.inf2.24xlarge/on-demand": f"{rate:.4f}"}
+    flipped = compared(OLD_MODEL, target=BOTH_KINDS, purchase={"price_overrides": prices})
+    assert flipped.sides.neuron.usd.mid == pytest.approx(Decimal(bill), abs=2)
+    assert flipped.verdict.choice is choice
+
+
+def test_lower_rate_names_eks_only_for_instances_that_sagemaker_bills(compared):
+    flips = [compared({"requests_per_s": 6.5}, target={"kind": kind}).verdict.flips for kind in ENDPOINTS]
+    assert [any("target.kind eks" in flip for flip in each) for each in flips] == [True, False]
 
 
 def test_range_across_the_crossover_is_reported_in_the_reasons(compared):
@@ -173,9 +239,9 @@ def test_port_months_are_compared_with_gpus_and_with_bedrock(compared):
 
 
 def test_weights_missing_in_bedrock_are_deployed_on_instances(compared):
-    comparison = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
+    comparison = compared(OLD_MODEL, target={"instance_type": ["g6e.xlarge", "inf2.24xlarge"]})
     assert comparison.hosted_candidate is None
-    assert comparison.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
+    assert comparison.verdict.choice is ServingChoice.GPU
     assert "Bedrock does not have these weights" in comparison.verdict.text
     assert all(crossover.utilisation is None for crossover in comparison.crossovers)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 
@@ -13,6 +14,8 @@ from launcher.answers import plan_document as answer
 from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.enums import Level
+from launcher.model.fleet import fleet
+from launcher.pricing.serving.totals import month_price, month_usd
 from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick
@@ -76,6 +79,25 @@ def test_eks_offers_spot_savings_plans_and_reserved_instances(serving_priced):
     spot = next(quote for quote in priced_plan.quotes if quote.plan.place.option == "spot")
     assert any(component.name == "starting what spot took back" for component in spot.components)
     assert "spot-serving" in {finding.code for finding in spot.findings}
+
+
+def test_spot_month_is_the_percentiles_of_throughput_and_price_together(serving_priced):
+    """Played again over 60 throughputs and 60 prices; both extremes together would be further out by a tenth."""
+    target, purchase = {"kind": "eks", "instance_type": "g6e.xlarge"}, {"option": "spot"}
+    candidate = serving_priced({"requests_per_s": 20}, target=target, purchase=purchase).candidates[0]
+    tokens, random = candidate.estimate.tokens_per_s, month_price(candidate).random
+    played = []
+    for index in range(60):
+        z = NormalDist().inv_cdf((index + 0.5) / 60) / NormalDist().inv_cdf(0.9)
+        speed = (tokens.high / tokens.mid if z > 0 else tokens.mid / tokens.low) ** z
+        load = fleet(candidate.serve, candidate.estimate.requests_per_s * speed, candidate.hosting)
+        spot = float(sum(line.usd for line in candidate.instance_lines(load))) / random.mid
+        other = float(sum(line.usd for line in candidate.other_lines(load)))
+        played += [spot * random.at((number + 0.5) / 60) + other for number in range(60)]
+    played.sort()
+    usd = month_usd(candidate)
+    assert float(usd.low) == pytest.approx(played[len(played) // 10], rel=0.04)
+    assert float(usd.high) == pytest.approx(played[len(played) * 9 // 10], rel=0.04)
 
 
 def test_endpoint_has_sagemaker_rates_and_savings_plans(serving_priced):
