@@ -17,6 +17,7 @@ from launcher.model.training_job import LONGEST_H
 from launcher.model.units import HOUR_S, duration_text, number_of
 from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.optimizers import LEANER_CODE
+from launcher.planning.own_prices import SEVERAL_SERVICES
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
@@ -247,8 +248,9 @@ def _refusals(priced: Priced) -> Iterator[str]:
 
 
 def _grave(priced: Priced) -> tuple[Finding, ...]:
-    """The findings with which no job starts."""
-    return (*priced.blocking, *(finding for finding in priced.findings if finding.code in (NOT_OFFERED, REFUSED_CODE)))
+    """The findings with which no job starts, and of a price of the user's that stands for several."""
+    codes = (NOT_OFFERED, REFUSED_CODE, SEVERAL_SERVICES)
+    return (*priced.blocking, *(finding for finding in priced.findings if finding.code in codes))
 
 
 def _least_high(priced: Priced) -> Decimal | None:

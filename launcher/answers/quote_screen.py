@@ -20,6 +20,7 @@ from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.job_command import WASTE
 from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
 from launcher.planning.optimizers import TIGHT
+from launcher.planning.own_prices import SEVERAL_SERVICES
 from launcher.pricing.priced import Priced
 from launcher.pricing.refusals import MAY_BE_LATE
 from launcher.pricing.standing import Standing
@@ -48,6 +49,7 @@ DECISIVE = (
     "int4-unmeasured",
     "announced-end",
     "zero-price",
+    SEVERAL_SERVICES,
     "no-checkpoints-to-retry-from",
     "ttl-too-short",
     "time-limit-too-short",

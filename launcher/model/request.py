@@ -333,7 +333,11 @@ class PurchaseRequest:
     )
     price_overrides: Mapping[str, Decimal] = setting(
         dict,
-        Table(item=Usd(), keys=r"[a-z0-9.-]+/[a-z-]+(/[a-z0-9-]+)?", form="type/option or type/option/region"),
+        Table(
+            item=Usd(),
+            keys=r"[a-z0-9.-]+/[a-z-]+(/[a-z0-9-]+){0,2}",
+            form="type/option, type/option/region, type/option/target or type/option/region/target",
+        ),
         "your own prices, in dollars per instance-hour",
     )
     discount_percent: float = setting(0, Number(minimum=0, maximum=100), "discount in percent on every compute price")

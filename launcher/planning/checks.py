@@ -16,11 +16,12 @@ from launcher.plan_file import yaml_tokens
 from launcher.planning.amounts import MAX_HOURS, amount_findings
 from launcher.planning.files import file_findings
 from launcher.planning.kubernetes import key_findings
+from launcher.planning.own_prices import own_price_findings
 from launcher.planning.secrets import secret_findings
 from launcher.planning.security import group_findings
 from launcher.planning.shape import GENERATING, PAIRED
 from launcher.planning.unexpanded import unexpanded_findings
-from launcher.targets.registry import TARGETS, training_targets
+from launcher.targets.registry import training_targets
 
 OTHER_MODEL = (
     "name one of `slipway models`, or give {config: PATH} of its Hugging Face config.json (an id that is in the local"
@@ -40,7 +41,6 @@ NOT_OFFERED = "zone-not-offered"
 """The code of a finding about a zone in which the catalog does not know a type."""
 RATE = "throughput_samples_per_s"
 MAX_NODES = 10_000
-MAX_USD_PER_HOUR = 1_000_000
 MAX_FEE_USD = 10**12
 
 
@@ -89,8 +89,6 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     named = [("target.region", region) for region in request.target.region or ()]
     if request.workload.train is not None and request.workload.train.data.region is not None:
         named.append(("workload.train.data.region", request.workload.train.data.region))
-    keys = [key for key in request.purchase.price_overrides if key.count("/") > 1]
-    named += [(f"purchase.price_overrides.{key}", key.split("/")[2]) for key in keys]
     for path, region in named:
         if region not in catalog.regions:
             hint = nearest_name(region, catalog.regions) or "the code of a region, such as us-east-1"
@@ -368,25 +366,7 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         if reserved is not None and reserved.fee_usd is not None and reserved.fee_usd > MAX_FEE_USD:
             message = f"must be at most {MAX_FEE_USD:,} dollars, got {reserved.fee_usd}"
             yield error("too-dear", f"purchase.{path}.fee_usd", message)
-    yield from _price_overrides(request, catalog)
-
-
-def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Findings for the user's own prices: each must name a known type and purchase option, or a service's fee."""
-    fees = {key for target in TARGETS.values() for key in target.fee_keys}
-    for key, usd in request.purchase.price_overrides.items():
-        if usd > MAX_USD_PER_HOUR:
-            message = f"must be at most {MAX_USD_PER_HOUR:,} dollars an instance-hour, got {usd}"
-            yield error("too-dear", f"purchase.price_overrides.{key}", message)
-        if "/".join(key.split("/")[:2]) in fees:
-            continue
-        name = key.split("/")[0].removeprefix("ml.")
-        if name not in catalog.instance_types:
-            hint = nearest_name(name, catalog.instance_types)
-            yield error("unknown-instance-type", f"purchase.price_overrides.{key}", f"no instance type {name}", hint)
-        if key.split("/")[1] not in [option.value for option in PurchaseOption]:
-            allowed = ", ".join(option.value for option in PurchaseOption)
-            yield error("unknown-option", f"purchase.price_overrides.{key}", f"the option must be one of {allowed}")
+    yield from own_price_findings(request, catalog)
 
 
 def _unsold_findings(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:

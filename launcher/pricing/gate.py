@@ -15,7 +15,7 @@ from launcher.model.record import record
 from launcher.model.request import Budget
 from launcher.model.units import number_of
 from launcher.pricing.ages import Age, age, rests_on
-from launcher.targets.registry import billed_name
+from launcher.pricing.offers import own_price_name
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(verdict="allow")
@@ -71,8 +71,7 @@ def decide(
         return _not_owned(commitment, plan, rules)
     if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
         reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
-        key = f"{billed_name(plan.place)}/{option.value}"
-        hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
+        hint = f'purchase.price_overrides {{"{own_price_name(plan.place)}": "..."}} sets your own price'
         if option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
             hint = "purchase.training_plan.fee_usd says what it cost"
         return Gate(verdict="refuse", exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)

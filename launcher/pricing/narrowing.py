@@ -10,6 +10,7 @@ from launcher.model.range_causes import Narrowing, RangeCauses, Stress
 from launcher.planning.questions import measured_width, open_answers
 from launcher.planning.work import Estimator
 from launcher.pricing.hazard import WORST_PER_NODE_HOUR, worst
+from launcher.pricing.offers import own_price_name
 from launcher.pricing.totals import range_shares, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.targets.registry import target_of
@@ -107,7 +108,8 @@ def _own_rate(candidate: TrainingCandidate) -> Iterator[Narrowing]:
     own = candidate.offer._replace(price=replace(price, basis=Basis.USER))
     usd = total_usd(replace(candidate, offer=own).under(candidate.hazard))
     if usd is not None and price.basis is not Basis.USER:
-        yield Narrowing(path=RATES, action=f"{RATES}, if a finished job paid ${cents(price.usd)}", usd=usd)
+        own_price = f'{{"{own_price_name(place)}": "{cents(price.usd)}"}}'
+        yield Narrowing(path=RATES, action=f"{RATES} {own_price}, if a finished job paid that", usd=usd)
 
 
 def _width(usd: UsdRange) -> float:

@@ -78,10 +78,20 @@ def with_fee(priced: Offer, place: Place, request: PlanRequest, hours: float, to
     return priced._replace(price=Price(usd=rate, source=Basis.USER.value, basis=Basis.USER, as_of=today, note=note))
 
 
-def override_names(place: Place) -> tuple[str, str]:
-    """The names of a place in `purchase.price_overrides`; the one with the region takes precedence."""
+def override_names(place: Place) -> tuple[str, ...]:
+    """The names of a place in `purchase.price_overrides`, the one that takes precedence first.
+
+    A name with the target is for its service alone: SageMaker bills training jobs, HyperPod and endpoints under the
+    same names of types at rates of their own.
+    """
     key = f"{billed_name(place)}/{place.option.value}"
-    return f"{key}/{place.region}", key
+    return f"{key}/{place.region}/{place.target.value}", f"{key}/{place.target.value}", f"{key}/{place.region}", key
+
+
+def own_price_name(place: Place) -> str:
+    """The name of a place in `purchase.price_overrides` that prices no other service."""
+    _, with_target, _, key = override_names(place)
+    return with_target if target_of(place.target).is_managed else key
 
 
 def _override(place: Place, request: PlanRequest, today: date) -> Price | None:

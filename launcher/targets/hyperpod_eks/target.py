@@ -8,7 +8,7 @@ from launcher.catalog.registry import missing_types, regions_with
 from launcher.model.eks import PRIORITIES, priority_class
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, warning
-from launcher.model.hyperpod import GOVERNANCE_TYPES
+from launcher.model.hyperpod import GOVERNANCE_TYPES, ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.monitoring import CHART_MEMORY_MB
@@ -163,11 +163,9 @@ def _spot_remarks(place: Place) -> tuple[Finding, ...]:
         "AWS publishes no spot rate for HyperPod: the estimate scales EC2's spot rate of the zone by the "
         "ratio of the on-demand rates; the interruption notice is best effort"
     )
-    return (
-        warning(
-            "hyperpod-spot-derived", "purchase.option", message, "set purchase.price_overrides after the first bill"
-        ),
-    )
+    key = f"{ml_name(place.instance_type)}/{place.option.value}/{place.target.value}"
+    hint = f'purchase.price_overrides {{"{key}": "..."}} after the first bill'
+    return (warning("hyperpod-spot-derived", "purchase.option", message, hint),)
 
 
 def _unused_keys(request: PlanRequest) -> Iterator[Finding]:

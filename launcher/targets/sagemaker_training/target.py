@@ -95,7 +95,8 @@ class SageMakerTraining(SageMakerTarget):
                 "AWS publishes no rate for managed spot: the middle estimate is an assumption; the high "
                 "estimate, which is compared with the budget, is the on-demand rate"
             )
-            hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
+            key = f"{self.billed_name(place.instance_type)}/{place.option.value}/{place.target.value}"
+            hint = f'purchase.price_overrides {{"{key}": "..."}}: BillableTimeInSeconds of past jobs shows the rate'
             notes.append(info("managed-spot-rate", "purchase.option", message, hint))
         if request.network.is_closed:
             message = "the new network has one subnet: SageMaker starts the instances in its zone alone"

@@ -104,7 +104,7 @@ class TestPrices:
     def test_hyperpod_spot_is_unpriced_without_an_override(self, priced):
         quoted = priced({"target": POD, "purchase": {"option": "spot"}}).quote(1)
         assert "publishes no rate of spot" in quoted.no_price_reason
-        assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint
+        assert '"ml.p5.48xlarge/spot/hyperpod-slurm"' in quoted.gate.hint
         purchase = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
         priced_plan = priced({"target": POD, "purchase": purchase})
         assert priced_plan.quote(1).price.usd == 20

@@ -106,7 +106,8 @@ def test_own_rate_of_managed_spot_is_named_with_the_range_that_it_leads_to(price
     quoted = priced(plan).quote(1)
     narrows = quoted.range_causes.narrows
     assert narrows.path == "purchase.price_overrides"
-    assert f"if a finished job paid ${quoted.price.usd:.2f}" in narrows.action
-    own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": str(quoted.price.usd)}}
+    key = "ml.p5.48xlarge/spot/sagemaker-training"
+    assert f'{{"{key}": "{quoted.price.usd:.2f}"}}, if a finished job paid that' in narrows.action
+    own = {"option": "spot", "price_overrides": {key: str(quoted.price.usd)}}
     answered = priced({**plan, "purchase": own}).quote(1)
     assert (answered.usd.low, answered.usd.high) == (narrows.usd.low, narrows.usd.high)

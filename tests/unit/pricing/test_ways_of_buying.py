@@ -178,6 +178,74 @@ def test_own_price_of_the_region_has_precedence_over_that_of_the_type(priced):
     )
 
 
+SERVICES = {"kind": ["sagemaker-training", "hyperpod-eks", "ec2"], "region": ["us-east-1", "us-east-2"]}
+
+
+def own_rates(priced, overrides, option="spot"):
+    """The dollars of an instance-hour by target and region."""
+    found = priced({"target": SERVICES, "purchase": {"option": option, "price_overrides": overrides}}, everything=True)
+    return {(c.place.target.value, c.place.region): c.offer.price.usd for c in found.candidates}
+
+
+@pytest.mark.parametrize("option", ["spot", "on-demand"])
+def test_own_price_with_a_target_prices_no_other_service(priced, option):
+    listed = own_rates(priced, {}, option)
+    rates = own_rates(priced, {f"ml.p5.48xlarge/{option}/sagemaker-training": "18.5"}, option)
+    changed = {place for place in listed if rates[place] != listed[place]}
+    assert changed == {("sagemaker-training", "us-east-1"), ("sagemaker-training", "us-east-2")}
+    assert {rates[place] for place in changed} == {Decimal("18.5")}
+
+
+def test_own_price_with_region_and_target_precedes_target_region_and_type(priced):
+    key = "ml.p5.48xlarge/spot"
+    overrides = {key: "1", f"{key}/us-east-1": "2", f"{key}/hyperpod-eks": "3", f"{key}/us-east-1/hyperpod-eks": "4"}
+    rates = own_rates(priced, overrides)
+    assert rates["hyperpod-eks", "us-east-1"] == 4
+    assert rates["hyperpod-eks", "us-east-2"] == 3
+    assert rates["sagemaker-training", "us-east-1"] == 2
+    assert rates["sagemaker-training", "us-east-2"] == 1
+
+
+@pytest.mark.parametrize(
+    "kind, key, several",
+    [
+        (["sagemaker-training", "hyperpod-eks"], "ml.p5.48xlarge/spot", True),
+        (["sagemaker-training", "hyperpod-eks"], "ml.p5.48xlarge/spot/us-east-1", True),
+        (["sagemaker-training", "hyperpod-eks"], "ml.p5.48xlarge/spot/hyperpod-eks", False),
+        (["hyperpod-slurm", "hyperpod-eks"], "ml.p5.48xlarge/spot", False),
+        (["sagemaker-training", "ec2"], "ml.p5.48xlarge/spot", False),
+        (["ec2", "eks"], "p5.48xlarge/spot", False),
+    ],
+)
+def test_own_price_of_several_services_of_sagemaker_has_a_warning(priced, kind, key, several):
+    purchase = {"option": "spot", "price_overrides": {key: "20"}}
+    found = priced({"target": {"kind": kind, "region": "us-east-1"}, "purchase": purchase}).findings
+    ambiguous = [finding for finding in found if finding.code == "several-services"]
+    assert bool(ambiguous) is several
+    assert all(finding.hint.endswith(f"{key}/sagemaker-training") for finding in ambiguous)
+
+
+@pytest.mark.parametrize(
+    "key, message, hint",
+    [
+        ("ml.p5.48xlarge/spot/eks", "eks has no instances named ml.p5.48xlarge", "p5.48xlarge/spot/eks"),
+        ("p5.48xlarge/spot/hyperpod-eks", "hyperpod-eks has no instances named", "ml.p5.48xlarge/spot/hyperpod-eks"),
+        ("p5.48xlarge/spot/ec2/us-east-1", "no region ec2", "and the target after it"),
+        ("p5.48xlarge/spot/hyperpodeks", "no region hyperpodeks", "did you mean hyperpod-eks?"),
+        ("p5.48xlarge/spot/us-east-1/us-east-2", "no target us-east-2", "one of parallelcluster, "),
+        ("p5.48xlarge/spot/us-east-1/ekss", "no target ekss", "did you mean eks?"),
+        ("pcs/node/pcs", "no region pcs", "the code of a region"),
+        ("pcs/node/us-east-1/pcs", "the fee is of one target, got pcs", "end the key with us-east-1"),
+    ],
+)
+def test_key_of_an_own_price_without_meaning_is_an_error(priced, key, message, hint):
+    with pytest.raises(ImpossibleError) as refused:
+        priced({"purchase": {"price_overrides": {key: "20"}}})
+    (finding,) = [each for each in refused.value.findings if each.path == f"purchase.price_overrides.{key}"]
+    assert message in finding.message
+    assert hint in finding.hint
+
+
 def test_a_discount_is_taken_off_listed_prices_and_noted(priced):
     quoted = priced({"purchase": {"discount_percent": 25}}).quote(1)
     assert quoted.price.usd == Decimal("41.28")
