@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from launcher import plan_file
 from launcher.agent.checkpoint_keys import COMMIT_NAME, commit_keys, step_of_folder
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import LaterManifestError, ManifestError
@@ -39,7 +40,7 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
         return submission.checkpoint_uri, region
     job = folder.rendered_folder / "job.json"
     uri = folder.read_json("rendered/job.json")["checkpoint"]["uri"] if job.is_file() else None
-    if uri is not None and folder.read_json("plan.json")["checkpoint"]["uri"] is None:
+    if uri is not None and plan_file.load(folder.path / "plan.json").checkpoint.uri is None:
         # The deployment gives the cluster's store its name.
         stacks = folder.read_json("outputs.json").values() if (folder.path / "outputs.json").is_file() else ()
         store = next((outputs["StoreUri"] for outputs in stacks if "StoreUri" in outputs), None)

@@ -4,11 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.submission import FILE, read_submission, with_job
 from launcher.workflow.run.checkpoints import place_of
+from tests.plans import request_of, ten_hours_on_p5
 from tests.unit.cli.reports import QUOTE
 from tests.unit.records.submissions import API, NODE, submission
 
@@ -133,7 +135,7 @@ class TestCheckpointUri:
     @pytest.fixture
     def rendered(self, new_run):
         new_run.write_json("quote.json", QUOTE)
-        new_run.write_json("plan.json", {"checkpoint": {"uri": None}})
+        new_run.write_json("plan.json", document(request_of(ten_hours_on_p5("ec2", "us-east-2"))))
         new_run.rendered_folder.mkdir()
         new_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://slipway-x-checkpoints/jobs/x"}})
         return new_run
@@ -149,7 +151,8 @@ class TestCheckpointUri:
         assert place_of(rendered) == ("s3://made/jobs/x", "us-east-2")
 
     def test_checkpoint_place_of_the_plan_is_used_unchanged(self, rendered):
-        rendered.write_json("plan.json", {"checkpoint": {"uri": "s3://mine/here"}})
+        plan = ten_hours_on_p5("ec2", "us-east-2", checkpoint={"uri": "s3://mine/here"})
+        rendered.write_json("plan.json", document(request_of(plan)))
         rendered.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://mine/here"}})
         assert place_of(rendered) == ("s3://mine/here", "us-east-2")
 
