@@ -14,7 +14,7 @@ import yaml
 from launcher.catalog import safe_yaml
 from launcher.catalog.file_places import ML, FilePlace, as_written, children, toml_places, with_place
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
-from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError, reason_of
 from launcher.model.finding import Finding, error
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
@@ -249,8 +249,11 @@ def _extended_layers(layer: Layer, environment: Mapping[str, str], chain: tuple[
         problem = "extends itself" if following[-1] in chain else f"extends more than {MAX_EXTENDED} files"
         hint = "remove the line `extends` from one of them"
         raise UnreadableInputError(f"extends: {os.path.relpath(following[0])} {problem}: {files}", hint=hint)
-    if not path.is_file():
-        problem = "is a folder" if path.is_dir() else "does not exist"
+    try:
+        problem = "" if path.is_file() else "is a folder" if path.is_dir() else "does not exist"
+    except OSError as unreadable:
+        problem = f"cannot be read ({reason_of(unreadable)})"
+    if problem:
         message = f"{path} {problem}; the path is relative to the folder of the file that extends it"
         finding = error("extends", EXTENDS, message, "correct the path, or remove the line")
         raise _refusal(os.path.relpath(chain[-1]), [*_placed_in(Path(chain[-1]), [finding])])

@@ -162,8 +162,8 @@ def read_model_config(path: Path) -> ModelSpec:
     Raises:
         ModelConfigError: the file is unreadable, is no config.json, or has an architecture that is not counted.
     """
-    place = path / "config.json" if path.is_dir() else path
     try:
+        place = path / "config.json" if path.is_dir() else path
         document = safe_json.loads(read_regular(place, MAX_BYTES))
     except UnusableFileError as problem:
         raise ModelConfigError(str(problem)) from problem

@@ -89,6 +89,7 @@ SUMMARIES: Mapping[str, str] = {
 
 COMMANDS = tuple(SUMMARIES)
 INTERRUPTED, INTERNAL = 130, 1
+UNUSABLE = (errno.EACCES, errno.ENAMETOOLONG)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOUD = ("-v", "--verbose")
 NO_PAGER = "--no-pager"
@@ -222,6 +223,11 @@ def _refused_by_system(problem: OSError) -> int:
         place = os.environ.get("PWD", "its path is not known")
         message = f"the folder that this terminal is in was removed ({place})"
         output.refusal(UnreadableInputError(message, hint="cd to a folder that exists, then run it again"))
+        return UnreadableInputError.exit_code
+    if problem.errno in UNUSABLE and problem.filename is not None:
+        message = f"cannot use {problem.filename}: {problem.strerror}"
+        hint = "name a file or folder that you can read; HOME and XDG_* set where Slipway's own files are"
+        output.refusal(UnreadableInputError(message, hint=hint))
         return UnreadableInputError.exit_code
     if problem.errno not in NO_ROOM:
         return _internal(problem)

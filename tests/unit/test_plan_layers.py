@@ -306,7 +306,14 @@ class TestRefusals:
         with pytest.raises(UnreadableInputError, match=r"plan\.yaml -> a\.yaml -> b\.yaml -> a\.yaml"):
             resolve()
 
-    @pytest.mark.parametrize("named,problem", [("no.yaml", "does not exist"), ("folder", "is a folder")])
+    @pytest.mark.parametrize(
+        "named,problem",
+        [
+            ("no.yaml", "does not exist"),
+            ("folder", "is a folder"),
+            ("x" * 300, "cannot be read (File name too long)"),
+        ],
+    )
     def test_extends_of_what_is_no_file_is_refused_with_the_line(self, home, named, problem):
         Path("folder").mkdir()
         write(Path("base.yaml"), f"target: {{region: us-east-1}}\nextends: {named}")

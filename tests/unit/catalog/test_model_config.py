@@ -295,6 +295,13 @@ def test_unusable_model_config_refused_at_key(tmp_path, content, words):
     assert words in finding.message
 
 
+def test_model_config_with_a_too_long_name_refused_at_key(tmp_path):
+    with pytest.raises(UnreadableInputError) as refused:
+        plan_file.load(plan_job(tmp_path, f"{{config: {'x' * 300}}}"))
+    (finding,) = refused.value.findings
+    assert (finding.path, finding.message[-18:]) == ("workload.train.model.config", "File name too long")
+
+
 def test_named_pipe_as_model_config_refused(tmp_path):
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(ModelConfigError, match="named pipe"):

@@ -173,6 +173,20 @@ def test_html_to_folder_refused(empty_folder, slipway):
         assert (ended.code, f"cannot write {folder}: it is a folder" in ended.err) == (5, True)
 
 
+@pytest.mark.parametrize("words", [["init"], ["status"], ["estimate"], ["render", "plan.yaml", "-o"]])
+def test_too_long_file_name_refused_as_input(words, empty_folder, slipway):
+    (empty_folder / "plan.yaml").write_text(ON_EC2)
+    ended = slipway(*words, "x" * 300)
+    assert (ended.code, "xx: File name too long" in ended.err.replace("\n  ", "")) == (2, True)
+
+
+def test_unreadable_home_refused_with_the_variables_to_set(empty_folder, slipway, monkeypatch):
+    (empty_folder / "plan.yaml").write_text(GOOD)
+    monkeypatch.setenv("XDG_CACHE_HOME", f"/{'x' * 300}")
+    ended = slipway("plan", "plan.yaml")
+    assert (ended.code, "internal error" in ended.err, "XDG_* set where" in ended.err) == (2, False, True)
+
+
 @pytest.mark.parametrize("command", ["plan", "quote", "compare", "ledger"])
 def test_html_and_json_written_together(command, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD)
