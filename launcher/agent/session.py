@@ -579,7 +579,7 @@ class Session:
             self._log.append("scratch-error", error=f"cannot list the files left in {folder}: {error}")
             return
         if names:
-            reason = f"{names} in the checkpoint folder are lost with the node; run.outputs stores them"
+            reason = f"not stored and lost with the node, in the checkpoint folder: {names}; run.outputs stores files"
             self._log.append("files-left", bytes=size, reason=reason)
 
     def _publish_failure(self, end: Ending) -> Ending:

@@ -55,6 +55,21 @@ def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, 
         raise ImpossibleError(f"cannot write {path}: {problem.strerror}", hint=hint) from problem
 
 
+def refuse_other_file(path: Path) -> None:
+    """Refuse to replace a file that is not a saved plan.
+
+    Raises:
+        ImpossibleError: the file exists, is not empty, and is not a saved plan.
+    """
+    try:
+        replaceable = not path.is_file() or not path.stat().st_size or read_saved(path) is not None
+    except UnreadableInputError:
+        replaceable = True  # a saved plan that is not complete
+    if not replaceable:
+        hint = "name another file, or remove this one"
+        raise ImpossibleError(f"{path} exists and is not a saved plan: it is not replaced", hint=hint)
+
+
 def read_saved(path: Path) -> SavedPlan | None:
     """The facts of a saved plan for the comparison; None for any other file, such as a plan file.
 

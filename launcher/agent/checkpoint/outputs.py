@@ -130,7 +130,7 @@ def left_behind(folder: Path, stored: set[str], outputs: Iterable[OutputPath]) -
     names, total = [], 0
     for path in sorted(folder.iterdir()):
         real = path.resolve()
-        if path.name in stored:
+        if path.name in stored or (path.is_symlink() and real.parent == folder.resolve() and real.name in stored):
             continue
         inside = [file for file in real.rglob("*") if file.is_file()] if real.is_dir() else [real]
         left = [file for file in inside if file.exists() and not output_paths.intersection((file, *file.parents))]

@@ -17,7 +17,7 @@ from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import write_whole
-from launcher.records.saved_plan import SavedPlan, read_saved, write_saved
+from launcher.records.saved_plan import SavedPlan, read_saved, refuse_other_file, write_saved
 from launcher.workflow.deploy.deployment import deploys
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
@@ -30,8 +30,10 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
     """Save one shown candidate: its plan, its amounts, and the hashes of its stacks.
 
     Raises:
-        ImpossibleError: the candidate has no price, its stacks cannot be synthesised, or the file cannot be written.
+        ImpossibleError: the candidate has no price, its stacks cannot be synthesised, or the file cannot be written or is
+            not a saved plan.
     """
+    refuse_other_file(path)
     if quoted.usd is None:
         raise ImpossibleError(
             f"candidate {rank} has no price, so a later price could not be compared with it: {quoted.no_price_reason}"

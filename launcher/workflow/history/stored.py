@@ -7,7 +7,8 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy, StoredCheckpoints
 
-PROBLEM_EVENTS = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handled")
+_UNSTORED, _LEFT = "no-checkpoint-yet", "files-left"
+PROBLEM_EVENTS = ("checkpoints-not-recognised", _UNSTORED, "signal-not-handled")
 """The agent's events about a trainer whose work may be lost; each is reported while the job runs and at its end."""
 
 
@@ -19,22 +20,41 @@ def asks_for_checkpoints(plan: Plan) -> bool:
 def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints:
     """Number and layout of stored checkpoints, and the agent's events about those that were not stored.
 
+    A later checkpoint ends the warning that there is none yet. Files that the last attempt left in its checkpoint
+    folder are a problem beside stored checkpoints: a final model may be among them.
+
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
     StoredCheckpoints(count=1, layout='hf', problems=())
+    >>> stored_checkpoints(
+    ...     [{"event": "no-checkpoint-yet", "reason": "10 s"}, {"event": "checkpoint-uploaded"}]
+    ... ).problems
+    ()
+    >>> stored_checkpoints(
+    ...     [{"event": "checkpoint-uploaded"}, {"event": "files-left", "reason": "not stored: a"}]
+    ... ).problems
+    ('files-left: not stored: a',)
     >>> stored_checkpoints([{"event": "failed", "ended_by": "time-limit", "reason": "it is over"}]).problems
     ('time-limit: it is over',)
     """
-    count, layout = 0, None
+    count, layout, left = 0, None, ""
     problems: dict[str, str] = {}
     for event in events:
         kind = str(event.get("event"))
         if kind == "checkpoint-uploaded":
             count += 1
             layout = event.get("layout") or layout
+            problems.pop(_UNSTORED, None)
         elif kind == "checkpoint-written":
             count += 1
+            problems.pop(_UNSTORED, None)
+        elif kind == "attempt-started":
+            left = ""
+        elif kind == _LEFT:
+            left = f"{kind}: {event.get('reason')}"
         elif kind in PROBLEM_EVENTS:
             problems[kind] = f"{kind}: {event.get('reason')}"
         elif kind == "failed" and event.get("ended_by") == EndedBy.TIME_LIMIT:
             problems[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"
+    if count and left:
+        problems[_LEFT] = left
     return StoredCheckpoints(count=count, layout=layout, problems=tuple(problems.values()))

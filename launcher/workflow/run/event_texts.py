@@ -69,8 +69,9 @@ def event_text(event: dict[str, object]) -> str | None:
         return f"{begin} {ended}, exit {event.get('exit_code')}{why}"
     if kind in _PROBLEMS:
         reason, step = str(event.get("reason") or event.get("error")), event.get("step")
-        named = step is None or f"step {step}" in reason
-        return f"{begin}: {kind}: {reason if named else f'step {step}: {reason}'}"
+        subject = f"step {step}" if step is not None else str(event.get("folder") or "")
+        named = not subject or subject in reason
+        return f"{begin}: {kind}: {reason if named else f'{subject}: {reason}'}"
     describe = _EVENT_TEXTS.get(kind)
     return None if describe is None else f"{begin}{describe(event)}"
 

@@ -52,8 +52,17 @@ def test_other_files_left_in_checkpoint_folder_are_named(node, bucket):
     job(node)
     assert node.run() == 0
     (event,) = node.events("files-left")
-    assert event["reason"].startswith("trainer.log (3 bytes) in the checkpoint folder are lost with the node")
+    lost = "not stored and lost with the node, in the checkpoint folder: trainer.log (3 bytes); "
+    assert event["reason"].startswith(lost)
     assert event["bytes"] == 3
+
+
+def test_link_to_a_stored_checkpoint_is_not_named_as_left(node):
+    save = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir step-1; echo 1 >step-1/a; ln -s step-1 latest; touch step-1/_DONE'
+    node.job(command=("bash", "-c", save))
+    assert node.run() == 0
+    assert [event["step"] for event in node.events("checkpoint-uploaded")] == [1]
+    assert not node.events("files-left")
 
 
 @pytest.mark.parametrize("mode", ["agent", "none"])
@@ -97,7 +106,7 @@ def test_output_patterns_store_matching_files(node, bucket):
     assert node.run() == 0
     assert {file.path for file in manifest(bucket).files} == {"out/model/deep/weights", "final/merged"}
     (left,) = node.events("files-left")
-    assert left["reason"].startswith("trainer.log")
+    assert "folder: trainer.log (3 bytes);" in left["reason"]
 
 
 def test_failed_command_keeps_exit_code_with_missing_outputs(node, bucket):

@@ -173,6 +173,18 @@ def test_html_to_folder_refused(empty_folder, slipway):
         assert (ended.code, f"cannot write {folder}: it is a folder" in ended.err) == (5, True)
 
 
+def test_saved_plan_that_a_launch_would_refuse_names_no_launch(empty_folder, slipway):
+    budget = GOOD.replace("region: us-east-1", "region: us-east-1, ssh_host: gpu1, kind: parallelcluster")
+    for limit, refused in ((1, True), (1_000_000, False)):
+        (empty_folder / "plan.yaml").write_text(f"{budget}budget: {{max_usd: {limit}}}\n")
+        ended = slipway("plan", "plan.yaml", "-o", "saved.json")
+        assert ended.code == 0, ended.err
+        assert ("a launch is refused, exit 3" in ended.err, "next: slipway launch" in ended.err) == (
+            refused,
+            not refused,
+        )
+
+
 @pytest.mark.parametrize("words", [["init"], ["status"], ["estimate"], ["render", "plan.yaml", "-o"]])
 def test_too_long_file_name_refused_as_input(words, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(ON_EC2)

@@ -62,6 +62,17 @@ def test_saved_plan_is_a_plan_file_of_one_candidate_with_the_dollars(saved, tmp_
     assert saved.stat().st_mode & 0o777 == 0o600
 
 
+def test_only_a_saved_plan_is_replaced(saved, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    written = plan.read_text()
+    with pytest.raises(ImpossibleError, match="plan.yaml exists and is not a saved plan"):
+        save_plan(plan, *picked(plan), os.environ)
+    assert plan.read_text() == written
+    saved.write_text(saved.read_text().replace('"digest"', '"no_digest"', 1))
+    save_plan(saved, *picked(plan), os.environ)
+    assert read_saved(saved) is not None
+
+
 def test_saved_plan_has_absolute_paths(saved, tmp_path):
     (tmp_path / "deep").mkdir()
     moved = saved.rename(tmp_path / "deep/saved.json")

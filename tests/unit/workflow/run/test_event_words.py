@@ -45,6 +45,10 @@ def test_repeated_upload_failure_is_reported_with_growing_interval() -> None:
             "checkpoint-dropped: a newer checkpoint than step 3 is stored",
         ),
         (
+            {"event": "checkpoint-dropped", "folder": "model_60.pt", "reason": "it may have been unfinished"},
+            "checkpoint-dropped: model_60.pt: it may have been unfinished",
+        ),
+        (
             {"event": "checkpoint-counter-restarted", "reason": "step 10 was saved after step 30"},
             "checkpoint-counter-restarted: step 10 was saved after step 30",
         ),
