@@ -30,8 +30,8 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
     """Save one shown candidate: its plan, its amounts, and the hashes of its stacks.
 
     Raises:
-        ImpossibleError: the candidate has no price, its stacks cannot be synthesised, or the file cannot be written or is
-            not a saved plan.
+        ImpossibleError: the candidate has no price, its stacks cannot be synthesised, the file cannot be written, or it
+            exists and is not a saved plan.
     """
     refuse_other_file(path)
     if quoted.usd is None:

@@ -174,6 +174,7 @@ def test_html_to_folder_refused(empty_folder, slipway):
 
 
 def test_saved_plan_that_a_launch_would_refuse_names_no_launch(empty_folder, slipway):
+    (empty_folder / "train.py").write_text("")
     budget = GOOD.replace("region: us-east-1", "region: us-east-1, ssh_host: gpu1, kind: parallelcluster")
     for limit, refused in ((1, True), (1_000_000, False)):
         (empty_folder / "plan.yaml").write_text(f"{budget}budget: {{max_usd: {limit}}}\n")

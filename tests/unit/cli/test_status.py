@@ -216,8 +216,9 @@ def test_cancel_without_terminal_requires_yes(empty_run, slipway):
 def test_checkpoints_of_ended_sandbox_launch_make_no_aws_calls(empty_run, slipway):
     empty_run.write_json("quote.json", QUOTE)
     empty_run.rendered_folder.mkdir()
-    for file in ("plan.json", "rendered/job.json"):
-        empty_run.write_json(file, {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
+    policy = {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}}
+    empty_run.write_json("plan.json", {"slipway": 1, "name": "tiny", **policy})
+    empty_run.write_json("rendered/job.json", policy)
     for command, message in (
         ("launch", "no AWS credentials"),
         ("launch --sandbox", "the sandbox of this run has ended"),

@@ -65,7 +65,7 @@ def test_saved_plan_is_a_plan_file_of_one_candidate_with_the_dollars(saved, tmp_
 def test_only_a_saved_plan_is_replaced(saved, tmp_path):
     plan = tmp_path / "plan.yaml"
     written = plan.read_text()
-    with pytest.raises(ImpossibleError, match="plan.yaml exists and is not a saved plan"):
+    with pytest.raises(ImpossibleError, match="exists and is not a saved plan"):
         save_plan(plan, *picked(plan), os.environ)
     assert plan.read_text() == written
     saved.write_text(saved.read_text().replace('"digest"', '"no_digest"', 1))
@@ -144,6 +144,7 @@ def test_plan_command_saves_the_picked_candidate(tmp_path, monkeypatch, slipway)
     monkeypatch.chdir(tmp_path)
     text = PLAN.format(usd="50", more=ELSEWHERE).replace("hours: 1", "tokens_b: 0.1")
     (tmp_path / "plan.yaml").write_text(text.replace("p5.48xlarge,", "[p5.48xlarge, p4d.24xlarge],"))
+    (tmp_path / "train.py").write_text("")
     rank = 2
     result = slipway("plan", "plan.yaml", "-o", "saved.json", "--pick", str(rank), "--json")
     assert result.code == 0, result
