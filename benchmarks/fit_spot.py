@@ -3,6 +3,7 @@
     python -m benchmarks.fit_spot            writes launcher/catalog/data/spot_process.json and docs/accuracy.md
     python -m benchmarks.fit_spot --keep     writes docs/accuracy.md alone, with the shipped fit
     python -m benchmarks.fit_spot --keep --history spot_prices.csv      reads the history of t3.micro again
+    python -m benchmarks.fit_spot --keep --accelerators logs/aws/cost   reads the histories of p2 and p3 again
 
 A row counts if its zone has a traded market: between 11 % and 97 % of on demand. The spread is that of the logarithm of
 a price as a share of on demand, within each type; the long-run share of a type is its mean, drawn towards that of all
@@ -12,7 +13,8 @@ in the report), and a public history of one small type moves by a quarter less f
 
 The history is a file of `DescribeSpotPriceHistory` with the columns Timestamp, Region and SpotPrice. It names no zone:
 a record continues the series of its region with the nearest price of the last 26 hours, if that differs by at most
-12 %. spot_history.json has the counts of its forecasts.
+12 %. The histories of p2 and p3 are answers of `DescribeSpotPriceHistory`, which name the zone. spot_history.json has
+the counts of the forecasts of both.
 """
 
 import argparse
@@ -52,6 +54,15 @@ HISTORY_AGES = (0, 7, 30, 60)
 ON_DEMAND = {"us-east-1": 10.4, "us-west-2": 10.4, "eu-west-1": 11.4}
 """A thousand t3.micro, dollars an hour: forecasts are rounded to a hundredth of a cent."""
 NEAR, GAP = 0.12, timedelta(hours=26)
+_IN_US = ("us-east-1", "us-east-2", "us-west-2")
+ON_DEMAND_A_GPU = {
+    "p2": dict.fromkeys(_IN_US, 0.9) | {"eu-west-1": 0.972, "eu-central-1": 1.326},
+    "p3": dict.fromkeys(_IN_US, 3.06) | {"eu-west-1": 3.305, "eu-west-2": 3.589, "eu-central-1": 3.823},
+}
+"""In 2020, dollars an hour; the histories agree: the highest price of each type is that of all its GPUs."""
+GPUS = {"p2.xlarge": 1, "p2.8xlarge": 8, "p2.16xlarge": 16, "p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8}
+MOVES = 1.01
+"""The highest price of a series over its lowest above which the series counts as one that moves."""
 EVERY = timedelta(hours=6)
 LONGEST = timedelta(days=10)
 """Series of the history that are shorter do not count."""
@@ -60,6 +71,8 @@ Logs: TypeAlias = Mapping[tuple[str, str], Mapping[str, list[float]]]
 Pair: TypeAlias = tuple[int, SpotForecast, float]
 """The days between two prices, the forecast from the earlier one, and the later one."""
 Series: TypeAlias = list[tuple[datetime, float]]
+Zone: TypeAlias = tuple[float, Series]
+"""The price on demand in a zone, and its spot prices."""
 
 
 def traded_logs() -> Logs:
@@ -197,18 +210,35 @@ def read_history(path: Path) -> list[tuple[datetime, str, float]]:
     return [(datetime.fromisoformat(row["Timestamp"]), row["Region"], 1000.0 * float(row["SpotPrice"])) for row in rows]
 
 
-def history_counts(records: Iterable[tuple[datetime, str, float]], process: SpotProcess) -> list[dict[str, Any]]:
+def read_accelerators(folder: Path) -> list[Zone]:
+    """The zones of the histories of p2 and p3 in a folder; overlapping files are joined."""
+    series: dict[tuple[str, str], dict[datetime, float]] = defaultdict(dict)
+    for path in sorted(folder.rglob("*.json")):
+        for row in json.loads(path.read_text(encoding="utf-8"))["SpotPriceHistory"]:
+            moment = datetime.fromisoformat(row["Timestamp"])
+            series[row["InstanceType"], row["AvailabilityZone"]][moment] = float(row["SpotPrice"])
+    zones = []
+    for (name, zone), prices in sorted(series.items()):
+        most = ON_DEMAND_A_GPU[name.partition(".")[0]][zone.rstrip("abcdef")] * GPUS[name]
+        known = sorted(prices.items())
+        if known[-1][0] - known[0][0] >= LONGEST:
+            zones.append((most, known))
+    return zones
+
+
+def history_counts(zones: Sequence[Zone], process: SpotProcess) -> list[dict[str, Any]]:
     """Forecasts every six hours, from a price of so many days before: how many hold, and how far the price moved."""
-    every, counts = series_of(records), []
+    counts = []
     for age in HISTORY_AGES:
         for hours in HOURS:
             found: list[Pair] = []
-            for region, known in every:
-                start, most = known[0][0], ON_DEMAND[region]
+            for most, known in zones:
+                start = known[0][0]
                 while start + timedelta(days=age, hours=hours) <= known[-1][0]:
                     usd = known[bisect_right(known, (start, math.inf)) - 1][1]
                     forecast = SpotForecast(usd=usd, days=age, alike=1.0, long_run=most * process.share, most=most)
-                    found.append((age, forecast, mean_price(known, start + timedelta(days=age), hours)))
+                    if TRADED[0] < usd / most < TRADED[1]:
+                        found.append((age, forecast, mean_price(known, start + timedelta(days=age), hours)))
                     start += EVERY
             if found:
                 inside, under = covered(found, hours)
@@ -224,6 +254,23 @@ def history_counts(records: Iterable[tuple[datetime, str, float]], process: Spot
                     }
                 )
     return counts
+
+
+def moving(zones: Sequence[Zone]) -> list[Zone]:
+    """The zones whose price moves."""
+    ends = [(zone, [usd for _, usd in zone[1]]) for zone in zones]
+    return [zone for zone, prices in ends if max(prices) > MOVES * min(prices)]
+
+
+def count_rows(counts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table of a history's counts."""
+    row_form = "| {days} | {hours} | {forecasts} | {inside:.0%} | {under:.0%} | {moved:.3f} |"
+    return [
+        "",
+        "| age in days | hours of the job | forecasts | inside the range | at or under the high end | RMS move, log |",
+        "|---|---|---|---|---|---|",
+        *(row_form.format(**row) for row in counts),
+    ]
 
 
 def report(process: SpotProcess, logs: Logs) -> str:
@@ -257,9 +304,9 @@ def report(process: SpotProcess, logs: Logs) -> str:
             f" the 10 to 90 % range of a job of {HOURS[0]} hours, and {under:.0%} at or under its high end. After more"
             f" than 200 days the later price has kept {slope(pair for pair in found if pair[0] > 200):.2f} of the"
             " earlier one's distance. The rows of 2025-12-21 come from an undated copy, taken between that day and"
-            " 2026-05-18; their age of 21 days is the least possible one. No reachable history has accelerators at"
-            " other ages: the public ones exceed what was read (orf/spot-prices, skypilot-org/skypilot-catalog), or"
-            " are of the years before 2018, when spot was an auction."
+            " 2026-05-18; their age of 21 days is the least possible one. Histories of newer accelerators by the hour"
+            " were not read: the public ones are too large (orf/spot-prices: 1.1 GB; skypilot-org/skypilot-catalog), or"
+            " have moved to hosts that were not reached (ericpauley/aws-spot-price-history, to Zenodo)."
         ),
         "",
         "| days between | hours of the job | pairs | inside the range | at or under the high end |",
@@ -278,13 +325,16 @@ def report(process: SpotProcess, logs: Logs) -> str:
             " a price of this age, compared with the mean price while the job ran. Its records name no zone, so they"
             " were joined to series by their prices, which leaves out jumps of more than 12 %."
         ),
+        *count_rows(history["counts"]),
         "",
-        "| age in days | hours of the job | forecasts | inside the range | at or under the high end | RMS move, log |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        "| {days} | {hours} | {forecasts} | {inside:.0%} | {under:.0%} | {moved:.3f} |".format(**row)
-        for row in history["counts"]
+        (
+            f"Accelerators by the hour: p2 and p3, {history['accelerators']['source']}. The zones whose price moves by"
+            f" more than {MOVES - 1:.0%} ({history['accelerators']['moving_zones']} of"
+            f" {history['accelerators']['zones']}; the others lay still, most at 30 % of on demand)."
+            " Prices moved less in those months than between the shipped rows: there the range is wider than it had"
+            " to be. For a price of today and a job of ten hours it is 2 % to either side."
+        ),
+        *count_rows(history["accelerators"]["counts"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -294,6 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fit_spot")
     parser.add_argument("--keep", action="store_true", help="keep the shipped fit")
     parser.add_argument("--history", type=Path, help="a history of t3.micro: Timestamp,Region,SpotPrice")
+    parser.add_argument("--accelerators", type=Path, help="a folder of DescribeSpotPriceHistory answers, p2 and p3")
     options = parser.parse_args(arguments)
     logs = traded_logs()
     process = load_spot_process() if options.keep else fit(logs)
@@ -302,10 +353,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name: getattr(process, name) for name in process.__dataclass_fields__
         }
         SPOT_PROCESS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    history = json.loads(HISTORY.read_text(encoding="utf-8"))
     if options.history:
-        known = json.loads(HISTORY.read_text(encoding="utf-8"))
-        known["counts"] = history_counts(read_history(options.history), process)
-        HISTORY.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        zones = [(ON_DEMAND[region], known) for region, known in series_of(read_history(options.history))]
+        history["counts"] = history_counts(zones, process)
+    if options.accelerators:
+        zones = read_accelerators(options.accelerators)
+        accelerators = history["accelerators"]
+        accelerators["zones"], accelerators["moving_zones"] = len(zones), len(moving(zones))
+        accelerators["counts"] = history_counts(moving(zones), process)
+    if options.history or options.accelerators:
+        HISTORY.write_text(json.dumps(history, indent=1) + "\n", encoding="utf-8")
     text = report(process, logs)
     replace_section(REPORT, SECTION, text)
     print(text)

@@ -1,5 +1,6 @@
 """Spot prices change: a total has a price range that widens with age, and the gate uses its high end."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -135,13 +136,51 @@ def test_accuracy_page_has_the_coverage_of_the_shipped_fit():
 def test_history_of_a_steady_price_holds_and_that_of_a_jumping_one_does_not():
     start = datetime(2026, 1, 1, tzinfo=UTC)
     hours = [start + timedelta(hours=index) for index in range(24 * 20)]
-    steady = [(moment, "us-east-1", 4.0) for moment in hours]
-    swinging = [(moment, "us-east-1", 4.0 * (1.1 if index // 12 % 2 else 1.0)) for index, moment in enumerate(hours)]
-    assert {row["inside"] for row in fit_spot.history_counts(steady, load_spot_process())} == {1.0}
-    first = fit_spot.history_counts(swinging, load_spot_process())[0]
+    steady = (10.4, [(moment, 4.0) for moment in hours])
+    swinging = (10.4, [(moment, 4.0 * (1.1 if index // 12 % 2 else 1.0)) for index, moment in enumerate(hours)])
+    assert fit_spot.moving([steady, swinging]) == [swinging]
+    assert {row["inside"] for row in fit_spot.history_counts([steady], load_spot_process())} == {1.0}
+    first = fit_spot.history_counts([swinging], load_spot_process())[0]
     assert (first["days"], first["hours"]) == (0, 10)
     assert first["inside"] < 0.6
     assert first["moved"] > 0.02
+
+
+def test_history_without_a_traded_market_does_not_count():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    known = [(start + timedelta(hours=index), 10.4) for index in range(24 * 20)]
+    assert fit_spot.history_counts([(10.4, known)], load_spot_process()) == []
+
+
+def test_overlapping_histories_of_accelerators_are_joined_by_zone(tmp_path):
+    """As `aws ec2 describe-spot-price-history` writes them; a zone known for an hour does not count."""
+    for number, days in enumerate((range(8), range(6, 14))):
+        rows = [
+            {
+                "AvailabilityZone": zone,
+                "InstanceType": "p3.16xlarge",
+                "ProductDescription": "Linux/UNIX",
+                "SpotPrice": f"{7.344 + day / 10:.6f}",
+                "Timestamp": f"2020-01-{day + 1:02}T06:39:10.000Z",
+            }
+            for day in days
+            for zone in ("us-west-2a", *(("us-west-2b",) if day == 0 else ()))
+        ]
+        path = tmp_path / f"us-west-2/{number}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"NextToken": "", "SpotPriceHistory": rows}))
+    ((most, known),) = fit_spot.read_accelerators(tmp_path)
+    assert most == pytest.approx(24.48)
+    assert [round(usd, 3) for _, usd in known] == [round(7.344 + day / 10, 3) for day in range(14)]
+
+
+def test_range_of_todays_price_for_ten_hours_holds_in_the_published_histories():
+    known = json.loads(fit_spot.HISTORY.read_text(encoding="utf-8"))
+    for counts in (known["counts"], known["accelerators"]["counts"]):
+        first = counts[0]
+        assert (first["days"], first["hours"]) == (0, 10)
+        assert first["inside"] >= 0.8
+        assert 0.02 <= log(ends(forecast(20.0, 0))[1] / 20.0) <= 0.03
 
 
 def test_history_of_two_zones_is_joined_to_a_series_for_each():
