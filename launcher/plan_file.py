@@ -44,11 +44,9 @@ MAX_BYTES = 4 << 20
 """Limit of a plan file. A commented one has 20 kB, a saved one with its quote 100."""
 MAX_EXTENDED = 8
 """Length of a chain of files that extend each other."""
-MERGE = "tag:yaml.org,2002:merge"
 
 
 _KINDS: Mapping[type, str] = {list: "a list", str: "text"}
-_STRING = "tag:yaml.org,2002:str"
 _NO_KEYS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null", "timestamp"))
 UnknownNames = Callable[[PlanRequest], Sequence[Finding]]
 """What a catalog says of a request's names. A refused plan has it too, for all that could be read of the plan."""
@@ -62,7 +60,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             # YAML 1.1 takes `on` for true and 3.10 for 3.1; no key of a plan is anything but text.
             if isinstance(key_node, yaml.ScalarNode) and key_node.style is None and key_node.tag in _NO_KEYS:
-                key_node.tag = _STRING
+                key_node.tag = "tag:yaml.org,2002:str"
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, list | dict):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
@@ -413,7 +411,7 @@ def _refuse_merge_keys(root: yaml.Node) -> None:
             continue
         visited.add(id(node))
         for key, value in children(node):
-            if key is not None and key.tag == MERGE:
+            if key is not None and key.tag == "tag:yaml.org,2002:merge":
                 message = "merge keys (<<) are not taken: write the keys out"
                 raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
             pending.append(value)

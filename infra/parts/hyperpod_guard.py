@@ -11,9 +11,6 @@ from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.targets.registry import target_of
 
-_NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
-_CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
-
 
 def rights(plan: Plan, scope: Construct) -> Rights:
     """The guard's permissions: delete the nodes of a cluster that has the plan's tag, and read why some do not start.
@@ -41,11 +38,15 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 def announce(plan: Plan, guardrails: Guardrails) -> None:
     """Announce faulty instances and a failed cluster (developer guide, events of SageMaker AI)."""
     detail = {"ClusterName": [cluster_name(plan)]}
-    pattern = {"source": ["aws.sagemaker"], "detail-type": [_NODE_HEALTH], "detail": detail}
+    pattern = {
+        "source": ["aws.sagemaker"],
+        "detail-type": ["SageMaker HyperPod Cluster Node Health Event"],
+        "detail": detail,
+    }
     guardrails.notify("NodeHealth", "instances that fail HyperPod's health checks", pattern)
     pattern = {
         "source": ["aws.sagemaker"],
-        "detail-type": [_CLUSTER_STATE],
+        "detail-type": ["SageMaker HyperPod Cluster State Change"],
         "detail": {**detail, "ClusterStatus": ["Failed", "RollingBack"]},
     }
     guardrails.notify("State", "a HyperPod cluster that fails", pattern)

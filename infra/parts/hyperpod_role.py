@@ -13,8 +13,6 @@ from infra.parts.vpc_access import describe_network
 SERVICE_POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
 """AWS's policy for HyperPod's instances: logs, metrics, sessions of Systems Manager."""
 
-PULL_POLICY = "AmazonEC2ContainerRegistryPullOnly"
-
 
 def _report(namespace: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(
@@ -94,7 +92,7 @@ class HyperPodRole(Construct):
     def _policies(
         self, node_policy: iam.CfnManagedPolicy | None, session_log_arn: str | None, *, nodes: bool
     ) -> list[iam.IManagedPolicy]:
-        names = (SERVICE_POLICY, *((PULL_POLICY,) if nodes else ()))
+        names = (SERVICE_POLICY, *(("AmazonEC2ContainerRegistryPullOnly",) if nodes else ()))
         policies = [iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in names]
         if node_policy is not None:
             policies.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref))

@@ -30,8 +30,6 @@ from launcher.targets.pcs.files import (
     instance_script,
 )
 
-_REGISTERS = "AWSPCSComputeNodePolicy"
-
 
 class PcsScripts(Construct):
     """The files that nodes fetch at boot: scripts whose digests the cluster pins, and the script that reports metrics.
@@ -92,7 +90,12 @@ class PcsProfile(Construct):
         """`policy_arns` extend the permissions to join the cluster and report; `named_arn` None: a role is created."""
         super().__init__(scope, id_)
         self.role_arn = named_arn or self._role(cluster, policy_arns, namespace)
-        self.resource = iam.CfnInstanceProfile(self, "Profile", path=ROLE_PATH, roles=[self._name(named_arn)])
+        self.resource = iam.CfnInstanceProfile(
+            self,
+            "Profile",
+            path=ROLE_PATH,
+            roles=[self._made.role_name if named_arn is None else named_arn.rpartition("/")[2]],
+        )
         self.arn = self.resource.attr_arn
 
     def _role(self, cluster: str, policy_arns: Sequence[str], namespace: str) -> str:
@@ -111,13 +114,10 @@ class PcsProfile(Construct):
             path=ROLE_PATH,
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             description=f"Nodes of PCS cluster {cluster}",
-            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_REGISTERS), *policies],
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name("AWSPCSComputeNodePolicy"), *policies],
             inline_policies={"Nodes": iam.PolicyDocument(statements=[report])},
         )
         return self._made.role_arn
-
-    def _name(self, named_arn: str | None) -> str:
-        return self._made.role_name if named_arn is None else named_arn.rpartition("/")[2]
 
 
 class PcsGroup(Construct):

@@ -52,7 +52,6 @@ _WHY_UNKNOWN = (
     "aws-cdk-lib 2.275 carries a registry without AWS::SageMaker::ComputeQuota, which 2.276 has; a plan is refused"
     " where CloudFormation is not known to have both types"
 )
-_OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 
 
 def guard_rights(plan: Plan, scope: Construct, counter_arn: str) -> Rights:
@@ -213,7 +212,9 @@ class HyperPodEksStack(ClusterStack):
             "OperatorRole",
             assumed_by=trusted_by_pods(),
             description="HyperPod's training operator",
-            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_OPERATOR_POLICY)],
+            managed_policies=[
+                iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSageMakerHyperPodTrainingOperatorAccess")
+            ],
         )
         return grant_to(
             self,

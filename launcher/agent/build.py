@@ -22,7 +22,6 @@ SERVICES = ("s3", "secretsmanager", "ssm", "sts")
 first process reads secrets and parameters with the same SDK (templates/kubernetes/start.py)."""
 
 _ENDPOINTS = PurePosixPath("botocore/data/endpoints.json")
-_SHEBANG = b"#!/usr/bin/env python3\n"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip archive can hold
 _LEFT_OUT = frozenset({"bootstrap.py", "build.py"})
 _LICENCES = ("LICENSE", "LICENCE", "NOTICE", "COPYING")
@@ -51,7 +50,7 @@ def build(destination: Path) -> str:
 @cache
 def _content() -> bytes:
     """The file's content: a process that launches several jobs reads the packages once."""
-    return _SHEBANG + _archive(dict(_entries()))
+    return b"#!/usr/bin/env python3\n" + _archive(dict(_entries()))
 
 
 def _archive(entries: dict[str, bytes]) -> bytes:

@@ -222,9 +222,6 @@ class Session:
             self._log.append("checkpoint-layout", layout=layout.layout, unit=layout.unit)
         self._peers.publish_state(layout=layout.key)
 
-    def _layout_of_the_first(self) -> str:
-        return str(self._peers.first().get("layout") or "")
-
     def _new_claim(self) -> Claim | None:
         """The claim to the job's checkpoints in its store; None if the agent stores none."""
         policy, place = self._spec.checkpoint, self._place
@@ -281,7 +278,7 @@ class Session:
             interval_s=self._spec.checkpoint.interval_s,
             on_problem=self._log_problem,
             on_layout=self._log_layout,
-            lead=None if self._place.part == 0 else self._layout_of_the_first,
+            lead=None if self._place.part == 0 else lambda: str(self._peers.first().get("layout") or ""),
             alone=self._place.parts == 1,
         )
         metrics, own_watch = self._metrics(), self._own_watch()

@@ -19,7 +19,6 @@ T = TypeVar("T")
 LARGEST = 10**15
 """Maximum of any number in a document that is read back."""
 _DOLLARS = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,30})?")
-_MANY = (tuple, list)
 _Read = Callable[[Any, str], Any]
 
 
@@ -124,7 +123,7 @@ def _generic(origin: Any, args: tuple[Any, ...], *, exact: bool) -> _Read:
         return _optional(args, exact=exact)
     if origin is Literal:
         return lambda value, where: _one_of(args, value, where)
-    if origin in _MANY:
+    if origin in (tuple, list):
         return _items(origin, args[0], exact=exact)
     return _mapping(_reader(args[1], exact=exact))
 

@@ -198,10 +198,6 @@ def ending_text(entry: LedgerEntry) -> str:
     return ", ".join([*words_of_end, *(["sandbox"] if entry.simulated else [])])
 
 
-def _lost_hours(entry: LedgerEntry) -> str:
-    return words.hours(entry.lost_h) if entry.lost_h else ""
-
-
 def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
     """The columns of groups, as text and, except the last two, as HTML."""
     return [
@@ -234,6 +230,12 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     dollars("used $", lambda entry: entry.usd_used),
     dollars("billed $", lambda entry: entry.billed_usd, "", 2),
     dollars("$/M tokens", lambda entry: entry.usd_per_million_tokens, "", 4),
-    Column("lost h", _lost_hours, "right", yields=5, value=lambda entry: entry.lost_h),
+    Column(
+        "lost h",
+        lambda entry: words.hours(entry.lost_h) if entry.lost_h else "",
+        "right",
+        yields=5,
+        value=lambda entry: entry.lost_h,
+    ),
 )
 """The columns of a run, as text and as HTML."""

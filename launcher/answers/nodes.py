@@ -131,7 +131,7 @@ def _table(listed: ListedNodes, width: int) -> list[str]:
         Column("state", lambda row: row[1].use.value),
         Column("job", lambda row: row[1].job or "", yields=1, shrinks=True),
         Column("up", lambda row: _since(listed, row[1].up_since), "right", yields=4),
-        Column("idle", lambda row: _idle(listed, row[1]), "right"),
+        Column("idle", lambda row: "" if row[1].use is NodeUse.OFF else _since(listed, row[1].idle_since), "right"),
         dollars("$ idle", lambda row: listed.idle_usd(row[1]), ""),
     ]
     return render(columns, rows, width)
@@ -139,10 +139,6 @@ def _table(listed: ListedNodes, width: int) -> list[str]:
 
 def _since(listed: ListedNodes, moment: datetime | None) -> str:
     return "" if moment is None else duration_text(max(0.0, (listed.as_of - moment).total_seconds()))
-
-
-def _idle(listed: ListedNodes, node: ClusterNode) -> str:
-    return "" if node.use is NodeUse.OFF else _since(listed, node.idle_since)
 
 
 def _notes(number: int, node: ClusterNode) -> list[str]:

@@ -17,7 +17,6 @@ from launcher.targets.registry import target_of
 
 NARROW = 100
 MANY_HOURS = 100
-INCOMPLETE = "total incomplete"
 TARGET = 6
 """The index of the target among the cells of a row."""
 CODED = "kind"
@@ -221,4 +220,4 @@ def _stopped_note(quoted: Quote) -> str:
 
 def incomplete_note(quoted: Quote) -> str:
     """The note that a total has lines without a price; "" for a whole one."""
-    return INCOMPLETE if quoted.incomplete else ""
+    return "total incomplete" if quoted.incomplete else ""

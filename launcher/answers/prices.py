@@ -59,7 +59,10 @@ def show_page(
     lines = ["", f"  {_headline(price_filter, len(rows), as_of)}"]
     for kind, section in sections:
         lines += ["", *_section(kind, section, section[:most], numbers, width, history=history)]
-    lines += ["", *_sources(numbers, width)]
+    lines += [
+        "",
+        *[piece for source, number in numbers.items() for piece in fold(f"  [{number}] {source}", width, HANGING)],
+    ]
     return [*lines, *_legend(shown, width, history=history)]
 
 
@@ -140,7 +143,9 @@ def _unpriced_text(row: PriceRow, numbers: Mapping[str, int]) -> str:
 
 def _price_columns(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[PriceRow]]:
     """The columns that identify a price; in a narrow table, a bill item has one column."""
-    start: Column[PriceRow] = Column("from", _tier)
+    start: Column[PriceRow] = Column(
+        "from", lambda row: row.detail.removeprefix("from ").partition(" to ")[0] if row.detail else ""
+    )
     if kind == BILL_ITEM and short:
         return [Column("item, unit, where", lambda row: f"  {_where(row)}"), start]
     if kind == BILL_ITEM:
@@ -178,10 +183,6 @@ def _where(row: PriceRow, *, zone: bool = False) -> str:
     return row.zone if zone and row.zone else PLACES.get(row.region, row.region)
 
 
-def _tier(row: PriceRow) -> str:
-    return row.detail.removeprefix("from ").partition(" to ")[0] if row.detail else ""
-
-
 def _term(row: PriceRow, *, short: bool) -> str:
     if short:
         return f"{SHORT.get(row.detail, row.detail)} {row.term_years}y {SHORT[row.payment]}"
@@ -197,10 +198,6 @@ def _age(row: PriceRow) -> str:
 
 def _source(row: PriceRow, numbers: Mapping[str, int]) -> str:
     return f"[{numbers[row.source]}]"
-
-
-def _sources(numbers: Mapping[str, int], width: int) -> list[str]:
-    return [piece for source, number in numbers.items() for piece in fold(f"  [{number}] {source}", width, HANGING)]
 
 
 def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]:

@@ -105,10 +105,18 @@ def _table(sweep: Sweep, width: int) -> list[str]:
         Column("instances", lambda point: words.place_instances(point.best.plan.place) if point.best else "impossible"),
         Column("where", lambda point: point.best.plan.place.region if point.best else "", yields=2),
         Column("how", lambda point: words.option(point.best.plan.place, short=True) if point.best else ""),
-        Column("hours", _hours, "point"),
-        Column("total $", _total, "point"),
+        Column(
+            "hours",
+            lambda point: words.hours(point.best.hours.mid) if point.best and point.best.serving is None else "",
+            "point",
+        ),
+        Column("total $", lambda point: words.middle(point.best.usd, "unpriced") if point.best else "", "point"),
         Column("", lambda point: words.usd_bounds(point.best.usd) if point.best else "", yields=0),
-        Column("", lambda point: _bar(point, most), yields=3),
+        Column(
+            "",
+            lambda point: bar(float(point.best.usd.mid) / most) if point.best and point.best.usd and most else "",
+            yields=3,
+        ),
     ]
     return render(columns, sweep.points, width)
 
@@ -116,18 +124,6 @@ def _table(sweep: Sweep, width: int) -> list[str]:
 def value_of(key: str, point: Point) -> str:
     """The value of a key at a point."""
     return str(point.values[key])
-
-
-def _hours(point: Point) -> str:
-    return words.hours(point.best.hours.mid) if point.best and point.best.serving is None else ""
-
-
-def _total(point: Point) -> str:
-    return words.middle(point.best.usd, "unpriced") if point.best else ""
-
-
-def _bar(point: Point, most: float) -> str:
-    return bar(float(point.best.usd.mid) / most) if point.best and point.best.usd and most else ""
 
 
 def _pick(point: Point) -> str:

@@ -124,7 +124,12 @@ def _table(now: JobNow, width: int) -> list[str]:
         Column("memory GiB", lambda row: _memory(row[1].chips), "right", yields=1),
         Column("power", lambda row: _power(row[1].chips), "right", yields=1),
         Column("step", lambda _: "" if now.step_s is None else f"{now.step_s:.3g} s", "right", yields=4),
-        Column("$/h", lambda _: _share(now), "right", yields=0),
+        Column(
+            "$/h",
+            lambda _: "" if now.usd_per_hour is None else words.dollars(now.usd_per_hour / len(now.nodes)),
+            "right",
+            yields=0,
+        ),
     ]
     return render(columns, rows, width)
 
@@ -141,8 +146,3 @@ def _memory(use: ChipUse | None) -> str:
 
 def _power(use: ChipUse | None) -> str:
     return UNKNOWN if use is None or use.power_w is None else f"{use.power_w:,.0f} W"
-
-
-def _share(now: JobNow) -> str:
-    """The hourly cost of one of the job's nodes."""
-    return "" if now.usd_per_hour is None else words.dollars(now.usd_per_hour / len(now.nodes))

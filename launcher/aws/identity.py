@@ -11,7 +11,6 @@ MAX_ACTIONS = 50
 """Actions per simulation: a page of the response holds at most 100 results (IAM API reference)."""
 _LISTS = frozenset(("aws:CalledVia", "aws:TagKeys", "dynamodb:LeadingKeys"))
 """Condition keys of several values (IAM user guide, global condition keys)."""
-_ASSUMED = "assumed-role"
 _SSO_ROLE = "AWSReservedSSO_"
 """Prefix of the roles of IAM Identity Center; their sessions have the user's name."""
 
@@ -32,7 +31,7 @@ class Caller:
     def role(self) -> str | None:
         """The name of the assumed role; None for a user or the account's root."""
         kind, _, rest = self.arn.split(":", 5)[5].partition("/")
-        return rest.rpartition("/")[0].rpartition("/")[2] if kind == _ASSUMED else None
+        return rest.rpartition("/")[0].rpartition("/")[2] if kind == "assumed-role" else None
 
     @property
     def person(self) -> str | None:

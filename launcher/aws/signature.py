@@ -8,7 +8,6 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-_CONTENT_HASH = "x-amz-content-sha256"
 _QUOTED = "-_.~"
 
 
@@ -42,7 +41,7 @@ def version_4(
     signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(Credentials("", secret), service, region)
     # The SDK's own choice leaves out some headers that other SDKs sign.
     signer.headers_to_sign = lambda _: _headers(headers)
-    sent = {**headers, _CONTENT_HASH: content_hash}
+    sent = {**headers, "x-amz-content-sha256": content_hash}
     request = AWSRequest(method, f"http://localhost{path}?{canonical}", headers=sent)
     request.context["timestamp"] = moment
     text = signer.string_to_sign(request, signer.canonical_request(request))

@@ -178,7 +178,11 @@ class Catalog:
             case PurchaseOption.ON_DEMAND | PurchaseOption.SPOT:
                 offering = anywhere if option.value in known.usage_classes else ()
             case PurchaseOption.CAPACITY_BLOCK:
-                offering = tuple(region for region in anywhere if self._has_block_rate(instance_type, region))
+                offering = tuple(
+                    region
+                    for region in anywhere
+                    if self.selector.row(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region)) is not None
+                )
             case PurchaseOption.TRAINING_PLAN:
                 offering = anywhere if known.training_plans else ()
             case PurchaseOption.RESERVED:
@@ -188,9 +192,6 @@ class Catalog:
             case PurchaseOption.BEDROCK:
                 pass
         return offering
-
-    def _has_block_rate(self, instance_type: str, region: str) -> bool:
-        return self.selector.row(Key(PurchaseOption.CAPACITY_BLOCK.value, instance_type, region)) is not None
 
     def _commitment_keys(self, instance_type: str, *, plans: bool) -> tuple[str, ...]:
         """The regions with a commitment of a type; a Reserved Instance prices Savings Plans too."""

@@ -101,7 +101,7 @@ def as_written(finding: Finding, places: Mapping[str, FilePlace]) -> Finding:
     message, hint = finding.message, finding.hint
     for path, place in places.items():
         own = path == finding.path or path.startswith(f"{finding.path}[")
-        text = _text_of(place)
+        text = (place.text if place.value is None else safe_yaml.plain_text(place.value)) or None
         if text is None or not (own or path.rpartition(".")[0] in {above, finding.path}) or text in message:
             continue
         name = text.removeprefix(ML)
@@ -113,11 +113,6 @@ def as_written(finding: Finding, places: Mapping[str, FilePlace]) -> Finding:
             for shown in _shown_numbers(text):
                 message = _replace_number(message, shown, text)
     return replace(finding, message=message, hint=hint)
-
-
-def _text_of(place: FilePlace) -> str | None:
-    text = place.text if place.value is None else safe_yaml.plain_text(place.value)
-    return text or None
 
 
 def _shown_numbers(text: str) -> set[str]:

@@ -20,8 +20,6 @@ MAX_VALUES = 1_000_000
 _MAX_DIGITS = 40
 _QUOTED = re.compile(r"(?P<before>['\"])(?P<word>[^'\"]{20})[^'\"]+(?P=before)")
 """A long word that PyYAML quotes from the text: 20 characters are shown, since the text may be a key file."""
-_SHORTENED = r"\g<before>\g<word>...\g<before>"
-_INT = "tag:yaml.org,2002:int"
 _WRONG = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """PyYAML 6.0.3's exceptions for invalid texts: `!!bool x` is a KeyError, `!!int ""` an IndexError, `!!timestamp x` an
 AttributeError, 2026-02-30 a ValueError."""
@@ -39,7 +37,7 @@ def text_of(node: yaml.Node) -> str:
 
 def shorten_words(message: str) -> str:
     """A parser's message with at most 20 characters of each word that it quotes from its text."""
-    return _QUOTED.sub(_SHORTENED, message)
+    return _QUOTED.sub(r"\g<before>\g<word>...\g<before>", message)
 
 
 class YamlError(ValueError):
@@ -126,7 +124,7 @@ def _count_values(node: yaml.Node, known: dict[int, int | None], depth: int) -> 
         return count
     if depth > MAX_DEPTH:
         raise _refusal(f"more than {MAX_DEPTH} lists and mappings in each other", node)
-    if node.tag == _INT and len(node.value) > _MAX_DIGITS:
+    if node.tag == "tag:yaml.org,2002:int" and len(node.value) > _MAX_DIGITS:
         raise _refusal(f"a number of {len(node.value):,} digits", node)
     known[id(node)] = None
     count = 1 + sum(_count_values(inner, known, depth + 1) for inner in _inner(node))

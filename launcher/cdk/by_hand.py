@@ -11,7 +11,6 @@ from launcher.model.errors import ImpossibleError, UnreadableInputError
 
 SYNTHESISING = ("deploy", "destroy", "diff", "list", "ls", "synth", "synthesize")
 """Commands that run the app (cdk --help, CDK CLI 2.1148.1)."""
-_CONTEXT = ("-c", "--context")
 _APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
 
 
@@ -30,7 +29,7 @@ def complete_words(arguments: Sequence[str], folder: Path) -> list[str]:
     """
     completed_words, plan = [], False
     for before, word in zip(["", *arguments], arguments, strict=False):
-        name, _, path = _value(before, word, _CONTEXT).partition("=")
+        name, _, path = _value(before, word, ("-c", "--context")).partition("=")
         if name != "plan":
             path = _value(before, word, _OUTPUT)
         plan = plan or (name == "plan" and path != "")

@@ -84,11 +84,9 @@ class Assembly:
     @property
     def names_chart(self) -> bool:
         """Whether its stacks install HyperPod's chart, which a synthesis does not create."""
-        return chart_pins().chart_name in "".join(path.read_text(encoding="utf-8") for path in self._assets)
-
-    @property
-    def _assets(self) -> list[Path]:
-        return sorted(self.folder.glob("*.assets.json"))
+        return chart_pins().chart_name in "".join(
+            path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("*.assets.json"))
+        )
 
     def add_files(self, files: Mapping[str, bytes]) -> "Assembly":
         """The assembly with files that it names by their digests and that did not exist before.

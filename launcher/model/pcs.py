@@ -47,7 +47,6 @@ PURCHASES: Mapping[PurchaseOption, str] = {
     PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
     PurchaseOption.RESERVED: "ONDEMAND",
 }
-_PREEMPT = ("ExemptTime", "Mode", "Parameters", "Type")
 _PRIORITY = (
     *("CalcPeriod", "DecayHalfLife", "FavorSmall", "Flags", "MaxAge", "UsageResetPeriod"),
     *("WeightAge", "WeightAssoc", "WeightFairshare", "WeightJobSize", "WeightPartition", "WeightQOS", "WeightTRES"),
@@ -68,7 +67,7 @@ CLUSTER_SETTINGS = frozenset(
             "TaskProlog",
         ),
         *("TrackWCKey", "UnkillableStepProgram", "UnkillableStepTimeout"),
-        *(f"Preempt{name}" for name in _PREEMPT),
+        *(f"Preempt{name}" for name in ("ExemptTime", "Mode", "Parameters", "Type")),
         *(f"Priority{name}" for name in _PRIORITY),
     )
 )

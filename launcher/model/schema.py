@@ -13,7 +13,6 @@ SCHEMA_ID = "urn:slipway:plan:1"
 """The name of the plan file's schema; it has no address."""
 SCHEMA_FILE = "slipway-plan.schema.json"
 """The file name of the schema in a plan file's first line, for editors: `slipway schema` prints the schema."""
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 LAYERS = {
     "extends": {
         "anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}],
@@ -52,7 +51,12 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a plan file."""
     plan = _object(PlanRequest)
     plan["properties"] |= LAYERS
-    return {"$schema": _DRAFT, "$id": SCHEMA_ID, "title": "Slipway plan file", **plan}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": "Slipway plan file",
+        **plan,
+    }
 
 
 def _object(owner: type) -> dict[str, Any]:

@@ -147,13 +147,15 @@ def _options(words: Sequence[str], flags: frozenset[str], double: str) -> Iterat
         name = _plain(name)
         following = words[at] if at < len(words) else ""
         is_value = following[:1] != "-" or following == "-1"
-        if not equals and name not in flags and following and is_value and not STARTER.fullmatch(_base(following)):
+        if (
+            not equals
+            and name not in flags
+            and following
+            and is_value
+            and not STARTER.fullmatch(following.rpartition("/")[2])
+        ):
             value, at = following, at + (2 if name == double else 1)
         yield name, value
-
-
-def _base(word: str) -> str:
-    return word.rpartition("/")[2]
 
 
 def _torchrun(call: _Call) -> LauncherUse:

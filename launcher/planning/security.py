@@ -17,8 +17,6 @@ _KEY = r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+"
 """The ARN of a key. The ARN of an alias is not allowed: policies that allow its use name keys (KMS developer guide,
 using aliases to control access)."""
 
-NO_ROLES = RoleRequest()
-
 
 def group_findings(request: PlanRequest) -> Iterator[Finding]:
     """Findings for existing security groups: they need a VPC, must be unique, and must fit on an interface."""
@@ -40,7 +38,7 @@ def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]
 
 
 def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    if request.target.cluster is not None or request.security.roles == NO_ROLES:
+    if request.target.cluster is not None or request.security.roles == RoleRequest():
         return
     row = target_of(place.target)
     uses = [role.key for role in row.roles]

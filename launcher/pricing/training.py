@@ -202,7 +202,7 @@ def price_training(
     `picked` is the beginning of a digest: its candidate is among them, whether or not it is the best of its kind.
     """
     found, leaner = _by_optimizer(resolution, context, everything=everything)
-    if picked and not everything and not any(_is(picked, candidate) for candidate in found):
+    if picked and not everything and not any(candidate.plan.digest.startswith(picked) for candidate in found):
         found = (*found, *_picked_candidates(picked, resolution, context))
     candidates = rank_candidates(found, standing_of)
     return TrainingPriced(
@@ -226,10 +226,6 @@ def _narrows(best: Sequence[TrainingCandidate], resolution: Resolution) -> Itera
                 f" {found.action} takes them to about {cents(found.usd.low)} to {cents(found.usd.high)}"
             )
             yield info("narrows-the-range", found.path, message, f"say {found.path}")
-
-
-def _is(picked: str, candidate: TrainingCandidate) -> bool:
-    return candidate.plan.digest.startswith(picked)
 
 
 def _picked_candidates(digest: str, resolution: Resolution, context: PricingContext) -> Iterator[TrainingCandidate]:

@@ -30,7 +30,6 @@ _NOT_BELOW_0 = (
     *("idle_tail_h", "idle_tail_assumed_h", "compile_s", "memory_gib"),
 )
 _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "nodes", "global_batch_tokens")
-_SPANS = ("tokens_per_s", "samples_per_s", "step_range_s", "mfu")
 
 
 @json_object
@@ -68,7 +67,7 @@ def _refuse_impossible(measurement: Measurement) -> None:
     for name in _ABOVE_0:
         if getattr(measurement, name) is not None and not getattr(measurement, name) > 0:
             raise ValueError(f"{name} is {getattr(measurement, name)}; it must be above 0")
-    for name in _SPANS:
+    for name in ("tokens_per_s", "samples_per_s", "step_range_s", "mfu"):
         span = getattr(measurement, name)
         if span is not None and not span.low > 0:
             raise ValueError(f"{name} is {plain(span)}; it must be above 0")

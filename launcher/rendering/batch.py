@@ -13,7 +13,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.request import Reservation, TrainingPlanReference
-from launcher.model.run_spec import DataSource, RunSpec, Step
+from launcher.model.run_spec import RunSpec, Step
 from launcher.model.secret import secret_reference
 from launcher.model.slurm_step import STEP_DEVICES
 from launcher.model.target import BLOCK_LOST_MINUTES
@@ -34,7 +34,6 @@ WORK_FOLDER = "work"
 FETCH_FILE = "fetch_work.py"
 """The script that downloads that folder from S3, if it is not shipped with the rest of the job folder."""
 FETCH_SCRIPT = "templates/slurm/fetch_work.py"
-CONTAINER_SCRIPT = "templates/slurm/container.sh"
 CONTAINER = "enroot"
 """The meaning of `run.container: auto`: ParallelCluster's images have enroot since 3.11, and no Docker (its
 cookbook, pull requests 2820 and 2826, 2024-10)."""
@@ -231,7 +230,15 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             plan_uri=checkpoint_uri(plan, names) if run.outputs or run.before or run.after or run.data else None,
             before=tuple(_step(run, step, view) for step in run.before),
             after=tuple(_step(run, step, view) for step in run.after),
-            data=tuple(_data(plan, source) for source in run.data),
+            data=tuple(
+                DataSpec(
+                    uri=source.uri.rstrip("/"),
+                    path=source.path,
+                    shard=source.shard,
+                    shared=is_shared(plan.request, source.path),
+                )
+                for source in run.data
+            ),
         )
     except JobSpecError as refusal:
         problems = [error("job-refused", "run", problem) for problem in refusal.problems]
@@ -272,11 +279,6 @@ def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> Checkpo
     return spec if job.checkpoint_interval_s is None else replace(spec, interval_s=job.checkpoint_interval_s)
 
 
-def _data(plan: Plan, source: DataSource) -> DataSpec:
-    shared = is_shared(plan.request, source.path)
-    return DataSpec(uri=source.uri.rstrip("/"), path=source.path, shard=source.shard, shared=shared)
-
-
 def _step(run: RunSpec, step: Step, view: NodeView) -> StepSpec:
     return StepSpec(command=_command(run, step.command, view), on=step.on.value)
 
@@ -292,4 +294,4 @@ def _command(run: RunSpec, command: tuple[str, ...], view: NodeView) -> tuple[st
         return command
     variables = tuple(run.env) + tuple(run.secrets)
     arguments = (run.container or view.runtime, run.image, str(len(variables)), *variables)
-    return ("bash", "-c", script_text(CONTAINER_SCRIPT), "container", *arguments, *command)
+    return ("bash", "-c", script_text("templates/slurm/container.sh"), "container", *arguments, *command)

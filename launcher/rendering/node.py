@@ -23,7 +23,6 @@ OLD_KERNELS = frozenset({OperatingSystem.RHEL8, OperatingSystem.RHEL9, Operating
 """Operating systems with a kernel older than 5.15: 4.18 on release 8, 5.14 on release 9."""
 
 NODE_SCRIPT = "templates/parallelcluster/node.sh"
-EFA_CHECK = "templates/slurm/check_efa.sh"
 REPORT_BOOT = "templates/slurm/report_boot.sh"
 METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
 """Assets: the script that sets up a node, and the one that reports its accelerators and jobs to CloudWatch."""
@@ -122,4 +121,4 @@ def report_boot() -> str:
 
 def efa_check() -> str:
     """The shell function that counts a node's EFA interfaces."""
-    return script_text(EFA_CHECK).rstrip("\n")
+    return script_text("templates/slurm/check_efa.sh").rstrip("\n")

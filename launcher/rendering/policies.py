@@ -32,8 +32,7 @@ _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 _EVERY = {"hyperpods": ("arn:{partition}:sagemaker:*:{account}:cluster/*",)}
 """The resources of a list that the account does not name."""
 _LIST = re.compile(r"\{([a-z]+)\}")
-COMMON = ("base", "guards")
-TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS.items() if target.deployed}
+TARGET_POLICIES = {kind: ("base", "guards", *target.policies) for kind, target in TARGETS.items() if target.deployed}
 """The policies that CloudFormation needs for the stacks of each target."""
 _TOOLKIT_POLICIES = "CloudFormationExecutionPolicies"
 """The parameter of the CDK's bootstrap stack with the policies of CloudFormation's role."""

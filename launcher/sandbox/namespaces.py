@@ -19,7 +19,6 @@ _SCRIPT = (
     ' mount --bind "$hosts" /etc/hosts && rm "$hosts" && shift 2 &&'
     ' while [ "$1" != -- ]; do mount --bind "$2" "$1" && shift 2 || exit; done && shift && exec "$@"'
 )
-_COMMON = "127.0.0.1 localhost\n::1 localhost\n"
 
 
 def can_name_hosts() -> bool:
@@ -73,6 +72,6 @@ def on_node(
     """
     if not can_name_hosts():
         return list(command)
-    file = _COMMON + "".join(f"{where} {host}\n" for host, where in hosts.items())
+    file = "127.0.0.1 localhost\n::1 localhost\n" + "".join(f"{where} {host}\n" for host, where in hosts.items())
     replaced = [path for pair in mounts.items() for path in pair]
     return ["unshare", *_UNSHARE, "--", "sh", "-c", _SCRIPT, "node", name, file, *replaced, "--", *command]

@@ -50,7 +50,6 @@ NOTICE_S = 120.0
 _POLL_S = 0.05
 _FUNCTION = "AWS::Lambda::Function"
 _FIRST_PORT, _PORTS = 20_000, 10_000
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _unwinding: list[str] = []
 _before: dict[int, Any] = {}
 
@@ -413,7 +412,7 @@ class Sandbox:
             return
         self._unwinds = True
         if not _unwinding:
-            _before.update({number: signal.signal(number, _unwind) for number in _ENDING})
+            _before.update({number: signal.signal(number, _unwind) for number in (signal.SIGTERM, signal.SIGHUP)})
         _unwinding.append(self._mark)
 
     def _restore_signals(self) -> None:

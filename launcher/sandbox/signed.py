@@ -27,14 +27,12 @@ _LONGEST_S = 604_800
 _STS_S = 900
 """Seconds for which STS accepts a presigned URL, regardless of the URL's own expiry
 (aws-iam-authenticator v0.7, pkg/token/token.go)."""
-_UNSIGNED = "UNSIGNED-PAYLOAD"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PRESIGNED = {
     "Credential": "X-Amz-Credential",
     "SignedHeaders": "X-Amz-SignedHeaders",
     "Signature": "X-Amz-Signature",
 }
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class SignatureFault(Enum):
@@ -92,7 +90,7 @@ def refuse_foreign(host: str, origin: str | None, *, own_origin: bool = False) -
     `own_origin` accepts the server itself as origin, as WebSocket clients send it: for a server that has no pages.
     """
     name = urlsplit(f"//{host}").hostname or ""
-    if name not in _LOCAL and not name.endswith(".localhost"):
+    if name not in ("localhost", "127.0.0.1", "::1") and not name.endswith(".localhost"):
         raise AccessError(SignatureFault.PLACE, f"host {host[:100]!r}: the sandbox answers only as localhost")
     if origin is not None and not (own_origin and origin == f"http://{host}"):
         raise AccessError(SignatureFault.PLACE, f"origin {origin[:100]!r}: the sandbox does not answer web pages")
@@ -216,7 +214,7 @@ def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
 
 def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
     if presigned and claim.service == "s3":
-        return request.query.get("X-Amz-Content-Sha256", _UNSIGNED)
+        return request.query.get("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
     declared = request.headers.get("x-amz-content-sha256")
     if declared is not None and _HASH.fullmatch(declared) is None:
         return declared

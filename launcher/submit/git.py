@@ -15,7 +15,6 @@ OPTIONS = (
 )
 PROGRAM = re.compile(rb"filter\..+\.(clean|smudge|process|required)", re.IGNORECASE)
 """The keys of filters, which git runs to compare files with its index. Those of the user's own config, as LFS, stay."""
-OWN_SCOPES = {b"system", b"global", b"command"}
 ENVIRONMENT = {
     "LC_ALL": "C",
     # What a partial clone lacks would be fetched by ssh or by a remote's helper, and asked for with a prompt.
@@ -35,7 +34,9 @@ def run_git(folder: Path, environment: Mapping[str, str], *arguments: str) -> su
     variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")} | ENVIRONMENT
     listed = _git(folder, variables, "config", "--null", "--show-scope", "--name-only", "--list").stdout.split(b"\0")
     pairs = zip(listed[::2], listed[1::2], strict=False)
-    theirs = sorted({key for scope, key in pairs if scope not in OWN_SCOPES and PROGRAM.fullmatch(key)})
+    theirs = sorted(
+        {key for scope, key in pairs if scope not in {b"system", b"global", b"command"} and PROGRAM.fullmatch(key)}
+    )
     settings = {"GIT_CONFIG_COUNT": str(len(theirs))}
     for number, key in enumerate(theirs):
         value = "false" if key.lower().endswith(b"required") else ""

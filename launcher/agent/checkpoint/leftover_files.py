@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ASIDE_NAME = "aside"
-_UNKNOWN_RUN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ def entries(folder: Path) -> list[Path]:
 
 def move_aside(root: Path, paths: Iterable[Path], *, run: str) -> None:
     """Move files and folders to `aside/<run>` of a job's folder; a name that already exists there gets a number."""
-    place = root / ASIDE_NAME / (run or _UNKNOWN_RUN)
+    place = root / ASIDE_NAME / (run or "unknown")
     for path in paths:
         place.mkdir(parents=True, exist_ok=True)
         name, number = path.name, 1

@@ -34,7 +34,6 @@ ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 _TOKEN_PATH = "/latest/api/token"  # noqa: S105  a path
 _ACTION_PATH = "/latest/meta-data/spot/instance-action"
 _REBALANCE_PATH = "/latest/meta-data/events/recommendations/rebalance"
-_TOKEN_TTL_S = "21600"  # noqa: S105  six hours, the longest that IMDSv2 gives
 _TIMEOUT_S = 2.0
 _BODY_BYTES = 4096
 _OK, _UNAUTHORIZED, _NOT_FOUND = 200, 401, 404
@@ -123,7 +122,8 @@ class SpotWatch(threading.Thread):
             raise _NoticeError("the metadata service returned an invalid notice", str(error)) from error
 
     def _new_token(self) -> str:
-        status, token, _ = self._request("PUT", _TOKEN_PATH, {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_TTL_S})
+        # Six hours, the longest that IMDSv2 gives.
+        status, token, _ = self._request("PUT", _TOKEN_PATH, {"X-aws-ec2-metadata-token-ttl-seconds": "21600"})
         if status != _OK:
             raise _NoticeError(f"no token: the metadata service answered {status}")
         return token

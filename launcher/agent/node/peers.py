@@ -32,7 +32,6 @@ from launcher.agent.node.gathering import Gathered, Listener
 from launcher.agent.node.notice import Notice, parse_notice
 from launcher.agent.node.placement import Placement
 
-FOLDER_NAME = "peers"
 BEAT_S = 5.0
 LOST_AFTER_S = 20.0
 """A node without a heartbeat for this long is lost: four heartbeats, some of which a slow file system may delay."""
@@ -46,7 +45,7 @@ _NEWS_NAME = "news.json"
 
 def in_folder(folder: Path, place: Placement) -> FolderBoard:
     """The board of a job whose nodes share a folder, which belongs to that one job."""
-    return FolderBoard(folder / FOLDER_NAME / place.session)
+    return FolderBoard(folder / "peers" / place.session)
 
 
 class Peers(threading.Thread):

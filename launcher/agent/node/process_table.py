@@ -113,7 +113,7 @@ def _process(pid: int, parent: int, started: int, environment: Mapping[str, str]
         arguments=tuple(_strings(pid, "cmdline")),
         rank=tuple(environment.get(name) for name in RANK_VARIABLES),
         caught=_caught_signals(pid),
-        has_chip=_has_chip(pid),
+        has_chip=any(_CHIP_FILES.fullmatch(path) for _, path in open_files(pid)),
         worked=_cpu_ticks(pid),
     )
 
@@ -173,7 +173,3 @@ def _caught_signals(pid: int) -> frozenset[int]:
             bits = int(mask, 16)
             return frozenset(number for number in range(1, 65) if bits >> (number - 1) & 1)
     return frozenset()
-
-
-def _has_chip(pid: int) -> bool:
-    return any(_CHIP_FILES.fullmatch(path) for _, path in open_files(pid))

@@ -56,7 +56,10 @@ def _lines(sweep: Sweep, unit: str, *, times: bool) -> list[Plot]:
     named = [(name, kind, points) for (name, points), kind in zip(shown, COLOURS, strict=False)]
     title = axis.rpartition(".")[2].replace("_", " ")
     bands = [(kind, [_span(x, at_point) for x, at_point in points]) for _, kind, points in named]
-    dollars = [(name, kind, [_middle(*pair) for pair in points]) for name, kind, points in named]
+    dollars = [
+        (name, kind, [(x, float(at_point.usd.mid) if at_point.usd is not None else 0.0) for x, at_point in points])
+        for name, kind, points in named
+    ]
     texts = "; ".join(f"{name}: " + ", ".join(f"{x:g} ${usd:,.2f}" for x, usd in points) for name, _, points in dollars)
     caption = "Bands are low to high."
     total = f"Total dollars {unit}"
@@ -79,10 +82,6 @@ def _numbers(values: Sequence[Any]) -> bool:
 def _span(x: float, quoted: Quote) -> tuple[float, float, float]:
     usd = quoted.usd
     return (x, float(usd.low), float(usd.high)) if usd is not None else (x, 0.0, 0.0)
-
-
-def _middle(x: float, quoted: Quote) -> tuple[float, float]:
-    return x, float(quoted.usd.mid) if quoted.usd is not None else 0.0
 
 
 def _table(sweep: Sweep, *, times: bool) -> str:

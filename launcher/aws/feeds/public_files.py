@@ -54,7 +54,6 @@ OLD_NAMES = {
     "apac-tokyo": "ap-northeast-1",
 }
 """Region names in older copies of the spot price file."""
-ONE_ZONE = "one zone's price, the page does not say which"
 _BANDS = range(5)
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
 LEFT_OUT = frozenset(("description", "location", "locationType", "servicecode", "servicename"))
@@ -223,7 +222,12 @@ def _region(region: dict[str, Any], name: str) -> Iterator[FetchedPrice]:
                     usd = dollars(column["prices"].get("USD"))
                 except RefusedPriceError:
                     continue
-                yield FetchedPrice(key=Key("spot", size["size"], name), usd=usd, note=ONE_ZONE, source="aws-spot-page")
+                yield FetchedPrice(
+                    key=Key("spot", size["size"], name),
+                    usd=usd,
+                    note="one zone's price, the page does not say which",
+                    source="aws-spot-page",
+                )
 
 
 def bands(path: Path, names: Collection[str], regions: Collection[str], day: date) -> tuple[FetchedBand, ...]:

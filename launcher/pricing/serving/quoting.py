@@ -147,7 +147,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
     findings = (
         *candidate.refusals,
         *_findings(candidate),
-        *_remarks(candidate),
+        *(finding for finding in candidate.findings if finding.level is not Level.ERROR),
         *end_findings(ends, candidate.context),
         *stop,
         *_limits(candidate),
@@ -315,11 +315,6 @@ def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
     yield f"image/{(served.image or '').rpartition('/')[2]}"
     if served.is_managed and served.engine_image is not None:
         yield f"ami/{served.engine_image.ami}"
-
-
-def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
-    """The findings on the deployment that do not rule it out."""
-    return (finding for finding in candidate.findings if finding.level is not Level.ERROR)
 
 
 def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:

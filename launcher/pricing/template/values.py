@@ -15,7 +15,6 @@ MAX_DEPTH = 60
 NO_VALUE = object()
 """AWS::NoValue: the key or item is left out."""
 _LISTS = ("CommaDelimitedList", "List<")
-_LOOKED_UP = ("AWS::SSM::Parameter::Value",)
 
 
 @record
@@ -132,7 +131,7 @@ class Template:
         kind = str(declared.get("Type", ""))
         if name in self._given:
             value = self._given[name]
-        elif "Default" in declared and not kind.startswith(_LOOKED_UP):
+        elif "Default" in declared and not kind.startswith("AWS::SSM::Parameter::Value"):
             value = declared["Default"]
         else:
             return Unknown(reason=f"parameter {cut(name)} has no value here")

@@ -220,7 +220,8 @@ class Groups:
         with self._lock:
             group = self.find(region, str(request["AutoScalingGroupName"]))
             self._check(region, request)
-            running = {key: tag for key, tag in group.tags.items() if key not in _keys_of(group.request)}
+            requested = {tag["Key"] for tag in group.request.get("Tags", ())}
+            running = {key: tag for key, tag in group.tags.items() if key not in requested}
             group.request = request
             group.tags = {**{tag["Key"]: dict(tag) for tag in request.get("Tags", ())}, **running}
             least, most = int(request["MinSize"]), int(request["MaxSize"])
@@ -405,10 +406,6 @@ def _addresses(mark: str) -> "Iterator[str]":
     while True:
         number += 1
         yield namespaces.address(f"{mark}-{number // 250}", number) if namespaces.can_name_hosts() else "127.0.0.1"
-
-
-def _keys_of(request: Mapping[str, Any]) -> set[str]:
-    return {tag["Key"] for tag in request.get("Tags", ())}
 
 
 def _rules(region: str, request: Mapping[str, Any]) -> Iterator[str]:

@@ -40,7 +40,11 @@ def list_imports(response: Any) -> ActionResult:
 
 def describe_change_set(response: Any) -> ActionResult:
     """Show a change set."""
-    return ActionResult(_change_set(response))
+    return ActionResult(
+        response.cloudformation_backend.change_set(
+            _parameter(response, "ChangeSetName"), _parameter(response, "StackName")
+        )
+    )
 
 
 def delete_change_set(response: Any) -> EmptyResult:
@@ -49,12 +53,6 @@ def delete_change_set(response: Any) -> EmptyResult:
         _parameter(response, "ChangeSetName"), _parameter(response, "StackName")
     )
     return EmptyResult()
-
-
-def _change_set(response: Any) -> Any:
-    return response.cloudformation_backend.change_set(
-        _parameter(response, "ChangeSetName"), _parameter(response, "StackName")
-    )
 
 
 def install() -> None:

@@ -34,7 +34,6 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.endpoint.model_server import Behaviour, Hosted
 
 IN_SERVICE = "InService"
-_GOING_OFF = "ALARM"
 _LONGEST_NAME = 63
 
 
@@ -350,7 +349,7 @@ def _alarms(requested: Requested, deployment: Mapping[str, Any]) -> bool:
     missing = [name for name in names if name not in alarms]
     if missing:
         raise ResourceRefusedError(f"Could not find alarms: {', '.join(missing)}")
-    return any(alarms[name].state_value == _GOING_OFF for name in names)
+    return any(alarms[name].state_value == "ALARM" for name in names)
 
 
 def refuse_variants(requested: Requested, live: Live, config: StoredEntity) -> None:

@@ -49,7 +49,6 @@ _MAX_CHECKED_GROUPS = 99
 _CHECKS = ("InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation")
 """Maximum and values of StartClusterHealthCheck (botocore 1.44.5)."""
 _ID = re.compile(r"i-[a-f0-9]{8}(?:[a-f0-9]{9})?")
-_BY_NAME = ("describe_cluster", "list_cluster_nodes")
 _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
 
@@ -90,7 +89,7 @@ def install(clusters: Registry, hosts: Registry) -> None:
     lists = (describe_cluster_node, list_cluster_nodes, list_cluster_events, describe_cluster_event)
     for call in (*changes, *of_nodes, *lists):
         setattr(SageMakerResponse, call.__name__, call)
-    for name in _BY_NAME:
+    for name in ("describe_cluster", "list_cluster_nodes"):
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
 
 

@@ -18,7 +18,6 @@ from launcher.sandbox.aws.auto_scaling import Groups
 from launcher.sandbox.instances.machine import Machine
 
 DOCUMENT = "AWS-RunShellScript"
-_DEFAULT_S = "3600"
 
 
 class Commands:
@@ -80,7 +79,7 @@ def install(commands: Commands) -> None:
         if read("DocumentName") != DOCUMENT:
             raise ServiceException("InvalidDocument", f"no document {read('DocumentName')}")
         parameters = read("Parameters", {})
-        seconds = float(next(iter(parameters.get("executionTimeout", [_DEFAULT_S]))))
+        seconds = float(next(iter(parameters.get("executionTimeout", ["3600"]))))
         id_ = commands.send(read("InstanceIds", []), parameters["commands"], seconds)
         return ActionResult({"Command": {"CommandId": id_, "Status": "Pending"}})
 

@@ -199,31 +199,15 @@ def _in_use(kind: str, name: str) -> str:
     return f"The {kind} '{name}' has dependencies and cannot be deleted. (Service: Ec2, Status Code: 400)"
 
 
-def _remove_gateway(requested: Requested, gateway: InternetGateway) -> None:
-    ec2(requested).delete_internet_gateway(gateway.id)
-
-
 def _detach(requested: Requested, attachment: Created) -> None:
     del attachment
     ec2(requested).detach_internet_gateway(requested.need("InternetGatewayId"), requested.need("VpcId"))
-
-
-def _release(requested: Requested, address: ElasticAddress) -> None:
-    ec2(requested).release_address(allocation_id=address.allocation_id)
 
 
 def _remove_nat(requested: Requested, nat: NatGateway) -> None:
     ec2(requested).delete_nat_gateway(nat.id)
     # moto keeps the gateway's interface.
     ec2(requested).delete_network_interface(nat._eni.id)  # noqa: SLF001 - no other name of it
-
-
-def _remove_instance(requested: Requested, instance: Instance) -> None:
-    ec2(requested).terminate_instances([instance.id])
-
-
-def _remove_table(requested: Requested, table: RouteTable) -> None:
-    ec2(requested).delete_route_table(table.id)
 
 
 def _change_route(requested: Requested, route: Route) -> Route:
@@ -238,14 +222,6 @@ def _change_route(requested: Requested, route: Route) -> Route:
     return route
 
 
-def _remove_route(requested: Requested, route: Route) -> None:
-    ec2(requested).delete_route(route.route_table.id, route.destination_cidr_block)
-
-
-def _dissociate(requested: Requested, association: Created) -> None:
-    ec2(requested).disassociate_route_table(association.physical_resource_id)
-
-
 def _remove_endpoint(requested: Requested, endpoint: VPCEndPoint) -> None:
     if endpoint.vpc_endpoint_type == "Gateway":
         # moto looks for the route in tables that go away with the same stack.
@@ -253,21 +229,46 @@ def _remove_endpoint(requested: Requested, endpoint: VPCEndPoint) -> None:
     ec2(requested).delete_vpc_endpoints([endpoint.id])
 
 
-def _remove_flow_log(requested: Requested, flow_log: FlowLogs) -> None:
-    ec2(requested).delete_flow_logs([flow_log.id])
-
-
 MODELS = (
     Model(type="AWS::EC2::VPC", make=_vpc, remove=_remove_vpc),
     Model(type="AWS::EC2::Subnet", make=_subnet, remove=_remove_subnet),
-    Model(type="AWS::EC2::InternetGateway", make=by_moto(InternetGateway), remove=_remove_gateway),
+    Model(
+        type="AWS::EC2::InternetGateway",
+        make=by_moto(InternetGateway),
+        remove=lambda requested, gateway: ec2(requested).delete_internet_gateway(gateway.id),
+    ),
     Model(type="AWS::EC2::VPCGatewayAttachment", make=_attachment, remove=_detach),
-    Model(type="AWS::EC2::EIP", make=by_moto(ElasticAddress), remove=_release),
+    Model(
+        type="AWS::EC2::EIP",
+        make=by_moto(ElasticAddress),
+        remove=lambda requested, address: ec2(requested).release_address(allocation_id=address.allocation_id),
+    ),
     Model(type="AWS::EC2::NatGateway", make=_nat, remove=_remove_nat),
-    Model(type="AWS::EC2::Instance", make=_instance, remove=_remove_instance),
-    Model(type="AWS::EC2::RouteTable", make=by_moto(RouteTable), remove=_remove_table),
-    Model(type="AWS::EC2::Route", make=by_moto(Route), change=_change_route, remove=_remove_route),
-    Model(type="AWS::EC2::SubnetRouteTableAssociation", make=_association, remove=_dissociate),
+    Model(
+        type="AWS::EC2::Instance",
+        make=_instance,
+        remove=lambda requested, instance: ec2(requested).terminate_instances([instance.id]),
+    ),
+    Model(
+        type="AWS::EC2::RouteTable",
+        make=by_moto(RouteTable),
+        remove=lambda requested, table: ec2(requested).delete_route_table(table.id),
+    ),
+    Model(
+        type="AWS::EC2::Route",
+        make=by_moto(Route),
+        change=_change_route,
+        remove=lambda requested, route: ec2(requested).delete_route(route.route_table.id, route.destination_cidr_block),
+    ),
+    Model(
+        type="AWS::EC2::SubnetRouteTableAssociation",
+        make=_association,
+        remove=lambda requested, association: ec2(requested).disassociate_route_table(association.physical_resource_id),
+    ),
     Model(type="AWS::EC2::VPCEndpoint", make=_endpoint, remove=_remove_endpoint),
-    Model(type="AWS::EC2::FlowLog", make=by_moto(FlowLogs), remove=_remove_flow_log),
+    Model(
+        type="AWS::EC2::FlowLog",
+        make=by_moto(FlowLogs),
+        remove=lambda requested, flow_log: ec2(requested).delete_flow_logs([flow_log.id]),
+    ),
 )

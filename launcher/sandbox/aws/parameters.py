@@ -13,10 +13,6 @@ def _ssm(requested: Requested) -> SimpleSystemManagerBackend:
     return ssm_backends[requested.account_id][requested.region_name]
 
 
-def _name(requested: Requested) -> str:
-    return str(requested.get("Name") or f"CFN-{requested.logical_id}-{requested.name[-12:]}")
-
-
 def _put(requested: Requested, name: str, *, overwrite: bool) -> Created:
     _ssm(requested).put_parameter(
         name=name,
@@ -37,7 +33,7 @@ def _put(requested: Requested, name: str, *, overwrite: bool) -> Created:
 
 
 def _make(requested: Requested) -> Created:
-    name = _name(requested)
+    name = str(requested.get("Name") or f"CFN-{requested.logical_id}-{requested.name[-12:]}")
     if _ssm(requested).get_parameter(name) is not None:
         raise ResourceRefusedError(f"{name} already exists in stack or account")
     return _put(requested, name, overwrite=False)

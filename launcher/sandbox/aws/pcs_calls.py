@@ -13,7 +13,6 @@ from launcher.sandbox.aws.access_log import Application, Environ, service_of
 from launcher.sandbox.aws.error_responses import refuse
 from launcher.sandbox.aws.pcs import EmulatedPcs, EmulatedPcsCluster, PcsError, PcsPart, PcsService
 
-_TARGET = "AWSParallelComputingService."
 _STATUS = {"ResourceNotFoundException": "404 Not Found", "ConflictException": "409 Conflict"}
 _SHOWN_OF_GROUP = (
     *("amiId", "subnetIds", "purchaseOption", "customLaunchTemplate", "iamInstanceProfileArn", "scalingConfiguration"),
@@ -29,7 +28,7 @@ def with_pcs(inner: Application, pcs: EmulatedPcs) -> Application:
             return inner(environ, start_response)
         length = int(environ.get("CONTENT_LENGTH") or 0)
         request = safe_json.loads(environ["wsgi.input"].read(length) or b"{}")
-        name = environ.get("HTTP_X_AMZ_TARGET", "").removeprefix(_TARGET)
+        name = environ.get("HTTP_X_AMZ_TARGET", "").removeprefix("AWSParallelComputingService.")
         if name not in _CALLS:
             raise NotImplementedError(name)
         try:

@@ -30,7 +30,6 @@ _T = TypeVar("_T")
 _REFUSALS = (ServiceException, HTTPException)
 """Errors of an emulated API that refuses a request: the template is wrong."""
 
-_LAYER = "AWS::Lambda::LayerVersion"
 _LACKS = (LookupError, TypeError, ValueError, AttributeError, AssertionError, NotImplementedError)
 """Errors inside moto: the emulation is incomplete, and the template may be right."""
 
@@ -236,7 +235,7 @@ class Resources(ResourceMap):
         resource.cf_resource_type = self.type_of(name)
         resource.logical_resource_id = name
         self._parsed_resources[name] = resource
-        if resource.cf_resource_type == _LAYER:
+        if resource.cf_resource_type == "AWS::Lambda::LayerVersion":
             # moto gives it no id, and what refers to it would get the model itself.
             resource.physical_resource_id = resource.arn
         if isinstance(resource, TaggedEC2Resource):

@@ -18,7 +18,6 @@ from moto.applicationautoscaling.models import (
 from launcher.aws.api_shape import complaints
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
-_SERVICE = "application-autoscaling"
 _OWN_ROLE = "aws-service-role/sagemaker.application-autoscaling.amazonaws.com"
 _BODIES = {
     "StepScaling": "StepScalingPolicyConfiguration",
@@ -33,7 +32,7 @@ def _scaling(requested: Requested) -> ApplicationAutoscalingBackend:
 
 
 def _check(operation: str, request: Mapping[str, Any]) -> None:
-    problems = complaints(_SERVICE, (operation,), request)
+    problems = complaints("application-autoscaling", (operation,), request)
     if problems:
         raise ResourceRefusedError(f"Properties validation failed: {'; '.join(problems)}")
 

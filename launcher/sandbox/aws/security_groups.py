@@ -16,8 +16,6 @@ from moto.ec2.models.security_groups import SecurityGroup
 from launcher.sandbox.aws.model import Created, Model, Requested
 from launcher.sandbox.aws.network import ec2, with_tags
 
-_EVERYWHERE = [{"CidrIp": "0.0.0.0/0"}]
-
 
 def _group(requested: Requested) -> SecurityGroup:
     group: SecurityGroup = ec2(requested).create_security_group(
@@ -29,7 +27,9 @@ def _group(requested: Requested) -> SecurityGroup:
         _allow(requested, group.id, rule, outwards=False)
     egress = requested.get("SecurityGroupEgress", [])
     if egress:
-        ec2(requested).revoke_security_group_egress(group.id, "-1", None, None, _EVERYWHERE, source_groups=[])
+        ec2(requested).revoke_security_group_egress(
+            group.id, "-1", None, None, [{"CidrIp": "0.0.0.0/0"}], source_groups=[]
+        )
     for rule in egress:
         _allow(requested, group.id, rule, outwards=True)
     return with_tags(requested, group)

@@ -20,7 +20,6 @@ from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 _BOUGHT: defaultdict[tuple[str, str], dict[str, TrainingPlan]] = defaultdict(dict)
 """The purchased plans by account and region, then by name."""
-_HOUR = timedelta(hours=1)
 
 
 def buy(account_id: str, bought: TrainingPlan) -> bool:
@@ -75,7 +74,7 @@ def _describe_plan(bought: TrainingPlan, used: int, now: datetime) -> dict[str, 
     status = bought.status(now)
     window: dict[str, Any] = {"StartTime": bought.starts_at, "EndTime": bought.ends_at}
     if bought.starts_at is not None and bought.ends_at is not None:
-        window["DurationHours"] = (bought.ends_at - bought.starts_at) // _HOUR
+        window["DurationHours"] = (bought.ends_at - bought.starts_at) // timedelta(hours=1)
     capacity = {
         "ReservedCapacityArn": bought.arn.replace(":training-plan/", ":reserved-capacity/"),
         "ReservedCapacityType": "Instance",

@@ -37,7 +37,14 @@ def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterS
         head_instance_type=head["InstanceType"],
         head_subnet_id=head["Networking"]["SubnetId"],
         head_security_groups=_groups_of(head["Networking"]),
-        queues=tuple(_queue(queue) for queue in scheduling["SlurmQueues"]),
+        queues=tuple(
+            Queue(
+                name=queue["Name"],
+                exclusive=bool(queue.get("JobExclusiveAllocation")),
+                settings={key: str(value) for key, value in queue.get("CustomSlurmSettings", {}).items()},
+            )
+            for queue in scheduling["SlurmQueues"]
+        ),
         groups=tuple(
             _node_group(queue, resource, aws)
             for queue in scheduling["SlurmQueues"]
@@ -237,11 +244,6 @@ def _groups_of(networking: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _type_of(resource: Mapping[str, Any]) -> str:
     return str(resource["InstanceType"] if "InstanceType" in resource else resource["Instances"][0]["InstanceType"])
-
-
-def _queue(queue: Mapping[str, Any]) -> Queue:
-    settings = {key: str(value) for key, value in queue.get("CustomSlurmSettings", {}).items()}
-    return Queue(name=queue["Name"], exclusive=bool(queue.get("JobExclusiveAllocation")), settings=settings)
 
 
 def _node_group(queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts) -> NodeGroup:

@@ -21,7 +21,6 @@ _OF_A_GROUP = ("InstanceType", "LifeCycleConfig", "SlurmConfig")
 """Required members of a group with Slurm whose type the user chooses, beyond those required of every cluster."""
 _SETTING = re.compile(r"^\s*add_setting (\w+) (\S+)$", re.MULTILINE)
 """The line of the controller's script that adds a setting to slurm.conf (templates/hyperpod/on_create.sh.j2)."""
-_UNUSED = ("ImageId", "OnStartDeepHealthChecks")
 _USABLE = ("Scheduled", "Active")
 """States of a training plan in which clusters can use its instances."""
 _PREFIX = "ml."
@@ -260,6 +259,6 @@ def _unsupported_parts(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[st
             yield f"{name}: FSx for Lustre (not mounted)"
         if any("EbsVolumeConfig" in config for config in group.get("InstanceStorageConfigs", [])):
             yield f"{name}: volumes"
-        yield from (f"{name}: {key}" for key in _UNUSED if key in group)
+        yield from (f"{name}: {key}" for key in ("ImageId", "OnStartDeepHealthChecks") if key in group)
         if "TrainingPlanArn" in group:
             yield f"{name}: the window of its training plan (its instances exist immediately and stay)"

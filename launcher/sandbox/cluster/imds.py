@@ -22,7 +22,6 @@ from launcher.sandbox.signed import AccessError, refuse_foreign
 
 _TOKEN_PATH = "/latest/api/token"  # noqa: S105  a path
 _TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
-_TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105  a header
 _LONGEST_TTL_S = 21600
 _ACTIONS = ("terminate", "stop", "hibernate")
 _ROLE = "sandbox-node"
@@ -168,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path is None:
             self._send(HTTPStatus.NOT_FOUND)
             return
-        if not self.server.service.admits(self.headers.get(_TOKEN_HEADER, "")):
+        if not self.server.service.admits(self.headers.get("X-aws-ec2-metadata-token", "")):
             self._send(HTTPStatus.UNAUTHORIZED)
             return
         answer = self.server.service.answer(path)

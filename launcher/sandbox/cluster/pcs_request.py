@@ -12,7 +12,6 @@ from launcher.aws.api_shape import complaints
 from launcher.model import pcs
 from launcher.sandbox.cluster.specification import AwsFacts
 
-_MULTIPART = "Content-Type: multipart/mixed"
 _USER_DATA_BYTES = 16_384
 _KEPT = ("clusterName", "size", "networking")
 """What UpdateCluster cannot modify (PCS user guide, Updating a cluster, limitations)."""
@@ -122,7 +121,7 @@ def _template(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
         yield f"no version {named['version']} of launch template {named['id']}"
         return
     data, user_data = template
-    if user_data and _MULTIPART not in user_data:
+    if user_data and "Content-Type: multipart/mixed" not in user_data:
         yield "the launch template's UserData is not MIME multipart: the node would never join"
     if len(user_data.encode()) > _USER_DATA_BYTES:
         yield f"the launch template's UserData has {len(user_data.encode())} bytes, allowed: {_USER_DATA_BYTES}"

@@ -47,7 +47,6 @@ LEFT_OUT = (
     "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect immediately)",
 )
 """Features that a deployment into the sandbox does not test."""
-_HERE = "InService"
 
 
 class RequestError(Exception):
@@ -210,7 +209,7 @@ class ModelServer:
 
     def _endpoint(self, region: str, name: str) -> Hosted:
         hosted = self._find(region, name)
-        if hosted is None or hosted.status != _HERE:
+        if hosted is None or hosted.status != "InService":
             raise RequestError(400, "ValidationError", f"Endpoint {name} of account {ACCOUNT} not found.")
         return hosted
 

@@ -16,7 +16,6 @@ from launcher.sandbox.instances.machine import LIFECYCLE, Machine
 
 PENDING, IN_SERVICE = "Pending", "InService"
 WAIT, PROCEED = "Terminating:Wait", "Terminating:Proceed"
-TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 START_S = 0.3
 """Seconds from a launch to InService; on AWS about a minute."""
 AGAIN_S = 1.0
@@ -65,7 +64,9 @@ class Group:
     def hook(self) -> Mapping[str, Any] | None:
         """The hook of terminating instances; None without one."""
         hooks = self.request.get("LifecycleHookSpecificationList", ())
-        return next((hook for hook in hooks if hook["LifecycleTransition"] == TERMINATING), None)
+        return next(
+            (hook for hook in hooks if hook["LifecycleTransition"] == "autoscaling:EC2_INSTANCE_TERMINATING"), None
+        )
 
     @property
     def active(self) -> list[GroupMember]:

@@ -25,7 +25,6 @@ NODE = "SLIPWAY_SANDBOX_INSTANCE"
 LIFECYCLE = "autoscaling/target-lifecycle-state"
 CONSOLE = "console.log"
 _TAG = re.compile(r"[A-Za-z0-9+=.,_:@-]+")
-_ENTRY = "enter"
 _LOGIN = """#!/bin/sh
 # `runuser -l root -c LINE`, with or without sudo: root's login shell on this instance, as the owner of the sandbox.
 program="$(basename "$0")"
@@ -126,7 +125,7 @@ class Machine:
 
     def entry(self) -> Path:
         """A script of the sandbox's owner: runs its argument as a command line on this instance, on its terminal."""
-        path = self.folder / _ENTRY
+        path = self.folder / "enter"
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         command = shlex.join(["env", "-i", *variables]) + ' TERM="${TERM:-dumb}" ' + shlex.join(self.on_node(["-c"]))
         path.touch(mode=0o700)

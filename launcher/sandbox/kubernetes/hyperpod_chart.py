@@ -17,7 +17,6 @@ from launcher.rendering.device_plugins import neuron_manifest, neuron_plugin, pl
 STAND_IN = "slipway-stand-in.yaml"
 """The file that identifies the sandbox's own chart."""
 _SMALL_CHART = Path(__file__).with_name("hyperpod_chart.yaml")
-_HELM = "helm/helm"
 _RENDERED_WITHIN_S = 120
 _RUNS_ON = ("Linux", "x86_64")
 """The platform of the layer's helm: that of Lambda."""
@@ -76,7 +75,7 @@ def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, n
         with zipfile.ZipFile(io.BytesIO(chart)) as archive:
             archive.extractall(folder)
         with zipfile.ZipFile(io.BytesIO(layer)) as archive:
-            helm.write_bytes(archive.read(_HELM))
+            helm.write_bytes(archive.read("helm/helm"))
         helm.chmod(0o700)
         values_file.write_text(values, encoding="utf-8")
         command = [str(helm), "template", release, str(folder), "--include-crds", "--namespace", namespace]

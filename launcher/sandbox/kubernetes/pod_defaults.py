@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 Object = dict[str, Any]
-_TOLERATED = ("not-ready", "unreachable")
 _TOLERATED_S = 300
 
 
@@ -20,7 +19,7 @@ def with_pod_defaults(pod: Object) -> Object:
             "effect": "NoExecute",
             "tolerationSeconds": _TOLERATED_S,
         }
-        for key in _TOLERATED
+        for key in ("not-ready", "unreachable")
         if f"node.kubernetes.io/{key}" not in keys
     ]
     spec["tolerations"] = [*spec.get("tolerations", ()), *more]

@@ -22,7 +22,6 @@ _FIELDS = re.compile(
     r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs)"
 )
 _ACCESS = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def quantity(text: str | int) -> Decimal:
@@ -181,7 +180,7 @@ def _tolerations(tolerations: Any, path: str) -> Iterator[Cause]:
             yield f"{at}.operator", "Invalid value: value must be empty when `operator` is 'Exists'"
         if not toleration.get("key") and operator != "Exists":
             yield f"{at}.operator", "Invalid value: operator must be Exists when `key` is empty"
-        if toleration.get("effect", "") not in _EFFECTS:
+        if toleration.get("effect", "") not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
             yield f"{at}.effect", f'Unsupported value: "{toleration["effect"]}"'
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             yield f"{at}.effect", "Invalid value: effect must be 'NoExecute' when `tolerationSeconds` is set"

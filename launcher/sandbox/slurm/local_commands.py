@@ -22,7 +22,6 @@ FOLDER_VARIABLE = "SLIPWAY_LOCAL_RUNNER"
 """The variable with the scheduler's folder, which contains its socket and its secret."""
 SOCKET, SECRET = "control", "secret"
 ANSWERED = ("sbatch", "scancel", "scontrol", "sinfo", "squeue", "sacct")
-_WITH_VALUE = ("-N", "-n", "-c", "-w")
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
@@ -46,7 +45,7 @@ def srun(arguments: list[str]) -> int:
     options: dict[str, str] = {}
     while arguments and arguments[0].startswith("-"):
         word = arguments.pop(0)
-        if word in _WITH_VALUE:
+        if word in ("-N", "-n", "-c", "-w"):
             options[word] = arguments.pop(0)
         else:
             name, _, value = word.partition("=")

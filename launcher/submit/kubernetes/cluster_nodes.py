@@ -17,7 +17,6 @@ from launcher.submit.kubernetes.connection import ApiRefusedError, Connection
 from launcher.submit.kubernetes.words import KUEUE_VERSIONS, UNHEALTHY, WORKLOADS
 
 NODES = "/api/v1/nodes"
-_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _GROUPS = ("eks.amazonaws.com/nodegroup", "sagemaker.amazonaws.com/instance-group-name", "karpenter.sh/nodepool")
 _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}$")
 """The end of a providerID: `aws:///ZONE/i-...` of EKS, `.../hyperpod-ID-i-...` of HyperPod."""
@@ -25,7 +24,6 @@ _LIVING = ("Pending", "Running")
 _NOT_FOUND = 404
 _MAX_LOGS, _LOG_LINES = 16, 1000
 """Pods whose output is read for diagnostics, and lines of each container."""
-_MERGE = "application/merge-patch+json"
 
 
 def read_nodes(connection: Connection) -> tuple[ClusterNode, ...]:
@@ -51,7 +49,7 @@ def _node(node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Cluster
     return ClusterNode(
         name=str(metadata["name"]),
         instance=None if instance is None else instance[0],
-        instance_type=str(labels.get(_INSTANCE_TYPE, "")),
+        instance_type=str(labels.get("node.kubernetes.io/instance-type", "")),
         group=next((str(labels[label]) for label in _GROUPS if label in labels), ""),
         use=use,
         state=state,
@@ -92,7 +90,12 @@ def _ends(pods: Sequence[Mapping[str, Any]]) -> list[datetime]:
 
 def cordon(connection: Connection, node: str, *, schedulable: bool = False) -> None:
     """Let a node accept no more pods, or let it accept pods again."""
-    connection.ask("PATCH", f"{NODES}/{node}", body={"spec": {"unschedulable": not schedulable}}, form=_MERGE)
+    connection.ask(
+        "PATCH",
+        f"{NODES}/{node}",
+        body={"spec": {"unschedulable": not schedulable}},
+        form="application/merge-patch+json",
+    )
 
 
 def drain(connection: Connection, node: str) -> int:

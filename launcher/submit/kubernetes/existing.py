@@ -25,7 +25,6 @@ _KEEPERS = {
 }
 """The manager of a node, by a label of the node."""
 _TERMINATION_HANDLER = "aws-node-termination-handler"
-_PAGE = "500"
 _STOPPED = "None"
 """The stopPolicy of a queue that admits jobs."""
 
@@ -125,7 +124,7 @@ def _node(node: Mapping[str, Any]) -> KubernetesNode:
 
 
 def _types(connection: Connection) -> dict[str, int]:
-    listing = _read(connection, "/api/v1/nodes", {"limit": _PAGE}) or {}
+    listing = _read(connection, "/api/v1/nodes", {"limit": "500"}) or {}
     counts: dict[str, int] = {}
     for item in listing.get("items", ()):
         name = item["metadata"].get("labels", {}).get(INSTANCE_TYPE, "another type")

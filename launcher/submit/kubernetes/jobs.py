@@ -52,7 +52,6 @@ _FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
 LOG = "log.txt"
 _CHUNK = 4_000_000
 _FORBIDDEN, _NOT_THERE, _THERE = 403, 404, 409
-_MANAGED_BY = "app.kubernetes.io/managed-by"
 _PATHS = {
     **{kind.kind: kind.path for kind in JOB_KINDS.values()},
     "Service": "/api/v1/namespaces/{namespace}/services",
@@ -383,7 +382,7 @@ class KubernetesJobs:
 
     def _extend(self, path: str, document: Mapping[str, Any]) -> None:
         existing = self.connection.find(path)
-        if existing is None or existing["metadata"].get("labels", {}).get(_MANAGED_BY) != "slipway":
+        if existing is None or existing["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "slipway":
             return
         affinity = document["spec"]["template"]["spec"].get("affinity")
         if existing["spec"]["template"]["spec"].get("affinity") != affinity:

@@ -16,7 +16,6 @@ from launcher.workflow.cluster.readback.reading import BilledInstances, Reading
 
 IN_SERVICE = "InService"
 AVAILABLE = "AVAILABLE"
-QUOTA_IN_FORCE = ("Created", "Updated")
 DATA_FOLDER = "/data"
 """The folder of the training data in the file system (infra/parts/hyperpod_lustre.py)."""
 CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
@@ -69,7 +68,7 @@ def quotas(reading: Reading) -> None:
         quota = hyperpod.describe_quota(reading.session, quota_id)
         shares = quota.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
         instances = {share["InstanceType"]: int(share.get("Count", 0)) for share in shares}
-        checks.holds("quota is in force", quota["Status"] in QUOTA_IN_FORCE)
+        checks.holds("quota is in force", quota["Status"] in ("Created", "Updated"))
         checks.equal("quota's cluster", reading.main.outputs["ClusterArn"], quota.get("ClusterArn"))
         checks.equal("quota's team", None if queue is None else queue.team, quota["ComputeQuotaTarget"]["TeamName"])
         checks.equal("quota's instances", {ml_name(place.instance_type): place.nodes}, instances)

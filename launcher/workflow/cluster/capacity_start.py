@@ -14,10 +14,6 @@ from launcher.pricing.blocks import begins
 from launcher.workflow.cluster.deployed import DeployedCluster
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(slots=True, kw_only=True)
 class CapacityStart:
     """Starts the stopped nodes of a plan's own cluster: immediately, or when the reservation begins.
@@ -31,7 +27,7 @@ class CapacityStart:
     cluster: str
     notify: Notify
     waits: bool = True
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     done: bool = False
 
     @property

@@ -27,7 +27,6 @@ _CHECK_TIME = "{} to {} minutes on AWS".format(*CHECK_MINUTES)
 _BOOT_LINES = 100
 _OTHERS = frozenset({CONTROLLER, LOGIN, SYSTEM})
 """Groups whose instances run no jobs."""
-_FINE = "Running"
 
 
 def node_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:
@@ -37,7 +36,7 @@ def node_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:
 
     def message(node: NodeInstance) -> str:
         text = node.message or ("SageMaker keeps jobs off it until the checks end" if node.state == CHECKING else "")
-        return "" if node.state == _FINE else ": ".join(filter(None, (node.state, text)))
+        return "" if node.state == "Running" else ": ".join(filter(None, (node.state, text)))
 
     return tuple(
         replace(node, message=message(node))

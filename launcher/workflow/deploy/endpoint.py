@@ -14,7 +14,7 @@ from launcher.aws.stacks import StackState
 from launcher.catalog.serving_images import load_images
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import RETENTION_DAYS, Endpoint, EndpointMode, keeps_requests
-from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
+from launcher.model.endpoint_call import Reply, ServedEndpoint
 from launcher.model.enums import Rollout
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
@@ -200,7 +200,8 @@ def _in_service(log: LaunchLog, decided: Endpoint, deployment: Deployment, accou
     folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
     state = wait_until_settled(endpoint, session, notify)
     folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
-    notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
+    running = number_of(state.instances, "instance")
+    notify(f"endpoint {endpoint.name}: {state.status}, {running}, with the requested configuration")
     checked = deployment.verify_resources(endpoint=decided)
     notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')}, stacks: {len(checked.stacks)}")
     log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
@@ -240,7 +241,3 @@ def _with_problems(failure: DeploymentFailedError, plan: Plan, session: Session)
         return failure
     more = "".join(f"\n{problem}" for problem in reports if problem.removeprefix("log: ") not in failure.message)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)
-
-
-def _instances(state: EndpointState) -> str:
-    return number_of(state.instances, "instance")

@@ -25,7 +25,6 @@ GROUPS = {
 STREAMS = {"AWS::SageMaker::Cluster": "LifecycleConfig/"}
 """How the streams of what did not start begin: HyperPod's health agent writes to the same group (SageMaker developer
 guide, "SageMaker HyperPod health-monitoring agent")."""
-NODE_GROUP = "AWS::EKS::Nodegroup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class FailedLogs:
             if type_ in GROUPS:
                 group = GROUPS[type_].format(name=cluster_name(self.plan))
                 self.lines[:] = self._group_lines(group, STREAMS.get(type_, ""))
-            elif type_ == NODE_GROUP:
+            elif type_ == "AWS::EKS::Nodegroup":
                 self.lines[:] = self._boot_lines()
         except SlipwayError as problem:
             self.lines[:] = [f"its log could not be read: {problem.message}"]

@@ -136,7 +136,7 @@ def context_in(sandbox: "Sandbox", priced: Priced, plan: Plan, options: DeployOp
         account=None if toolkit is not None and toolkit.status in COMPLETE else EMULATED_ACCOUNT,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
-        queues=lambda name: queues_of(sandbox, name),
+        queues=lambda name: tuple(QueueState(**group) for group in sandbox.groups(name)),
         notify=options.notify,
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
@@ -162,8 +162,3 @@ def left_out(sandbox: "Sandbox", checked: StackVerification | None, prerequisite
         return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))
     known = sandbox.not_emulated([stack.name for stack in checked.stacks])
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
-
-
-def queues_of(sandbox: "Sandbox", name: str) -> tuple[QueueState, ...]:
-    """The queues of a cluster as its scheduler runs them."""
-    return tuple(QueueState(**group) for group in sandbox.groups(name))

@@ -4,7 +4,6 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -96,9 +95,8 @@ def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, 
     high = quoted.usd.high if quoted.usd is not None else None
     if high is None or high > saved.usd_high:
         now = "has no price any more" if high is None else f"is ${high:,.2f} now"
-        message = (
-            f"the high estimate was ${saved.usd_high:,.2f} when the plan was saved, {_day(saved.saved_at)}, and {now}"
-        )
+        saved_at = f"{saved.saved_at:%Y-%m-%d %H:%M} UTC"
+        message = f"the high estimate was ${saved.usd_high:,.2f} when the plan was saved, {saved_at}, and {now}"
         raise OverBudgetError(message, hint=AGAIN)
     if not saved.stacks:
         return
@@ -107,10 +105,6 @@ def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, 
     if moved:
         message = f"the stacks are not the ones that were saved: {', '.join(moved)} differ"
         raise ImpossibleError(message, hint=f"another version of Slipway creates other stacks; {AGAIN}")
-
-
-def _day(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Mapping[str, str]) -> dict[str, str]:

@@ -42,7 +42,6 @@ NEW_EXPORT = by_administrator(
 MIN_BOOTSTRAP = 6
 """The bootstrap version that assemblies with file assets require (aws-cdk-lib 2.275.0, cloud-assembly manifest,
 requiresBootstrapStackVersion); tests/infra compares the number with the manifests of the examples."""
-NOT_OPTED_IN = "not-opted-in"
 
 
 def cost_tags(subject: Subject) -> Iterator[Check]:
@@ -115,7 +114,7 @@ def region(subject: Subject) -> Iterator[Check]:
     status = regions.opt_in_status(subject.session("ec2", region=subject.sessions.home), subject.region)
     if status is None:
         yield failed_check(name, requirement, "AWS has no region of this name in this partition")
-    elif status == NOT_OPTED_IN:
+    elif status == "not-opted-in":
         fix = by_administrator(f"aws account enable-region --region-name {subject.region}")
         yield failed_check(name, requirement, "the account has not opted in to it", fix)
     else:

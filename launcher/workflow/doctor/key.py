@@ -21,9 +21,6 @@ PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey*")
 """Actions of a publisher to an encrypted topic on its key (SNS developer guide, key management)."""
 
 
-ANYBODY = "*"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needed:
     """A principal that needs access: `principals` are a service's name or an ARN in all notations.
@@ -49,7 +46,7 @@ def lacking(policy: Mapping[str, Any], needed: Needed) -> tuple[str, ...]:
     >>> lacking({"Statement": [root]}, asked)
     ('kms:Encrypt',)
     """
-    whom = {ANYBODY, *needed.principals}
+    whom = {"*", *needed.principals}
     statements = [statement for statement in _statements(policy) if whom & _principals(statement)]
     allowed = [
         word

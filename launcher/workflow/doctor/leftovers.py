@@ -17,7 +17,6 @@ from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.bill_lines import component
 from launcher.workflow.doctor.rates import hourly_rate
 
-PROVIDER_STACK = "AWS::CloudFormation::Stack"
 GIB = 2**30
 
 
@@ -90,7 +89,7 @@ def provider_log(session: Session, training: StackState | None) -> str | None:
     for resource in stacks.resources(session, training.name):
         provider = (
             stacks.find(session, resource.physical_id)
-            if resource.type == PROVIDER_STACK and resource.physical_id
+            if resource.type == "AWS::CloudFormation::Stack" and resource.physical_id
             else None
         )
         token = provider.outputs.get("ServiceToken") if provider is not None else None

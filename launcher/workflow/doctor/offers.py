@@ -1,7 +1,7 @@
 """The `capacity` command: current offers of AWS for a plan, each with the total dollars to finish."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -365,15 +365,11 @@ def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) 
     try:
         quoted = price_job(Path(priced.path), request, priced.catalog, priced.now, options).quote(1)
     except ImpossibleError as problem:
-        return None, next(iter(_messages(problem)), problem.message)
+        return None, next((finding.message for finding in problem.findings), problem.message)
     against = next((finding.message for finding in quoted.findings if finding.level == "error"), "")
     if quoted.usd is None:
         return None, quoted.no_price_reason or "unpriced"
     return (None, against) if against else (quoted.usd, "")
-
-
-def _messages(problem: ImpossibleError) -> Iterable[str]:
-    return (finding.message for finding in problem.findings)
 
 
 def planned_target(request: PlanRequest) -> TargetKind:

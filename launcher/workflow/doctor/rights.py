@@ -32,7 +32,6 @@ from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.key import Needed, lacking
 from launcher.workflow.doctor.running_costs import guard_function
 
-ASSUME = "sts:AssumeRole"
 NO_ROLE = "NoSuchEntity"
 """IAM's error code for a role that does not exist."""
 CDK_ROLES = ("deploy", "file-publishing")
@@ -53,7 +52,7 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     names = [bootstrap.role_name(account.qualifier, role, me.account, subject.region) for role in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{name}" for name in names]
     requirement = f"{principal} may assume {', '.join(names)}"
-    yield judge(subject, "rights", requirement, simulate_permissions(session, principal, [ASSUME], roles))
+    yield judge(subject, "rights", requirement, simulate_permissions(session, principal, ["sts:AssumeRole"], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
             requirement = f"{principal} may make the {len(actions)} calls of a launch without a resource"

@@ -389,9 +389,9 @@ def unsaved_s(events: Sequence[Mapping[str, Any]], now: datetime) -> float | Non
     ran = attempts(events)
     if not ran or ran[-1].ended_at is not None:
         return None
-    saved = [moment(str(event["time"])) for event in events if _is_timed_save(event)]
+    saved = [
+        moment(str(event["time"]))
+        for event in events
+        if event.get("event") == "checkpoint-uploaded" and "time" in event
+    ]
     return max(0.0, (now - max([ran[-1].started_at, *saved])).total_seconds())
-
-
-def _is_timed_save(event: Mapping[str, Any]) -> bool:
-    return event.get("event") == "checkpoint-uploaded" and "time" in event

@@ -39,7 +39,6 @@ from launcher.workflow.quote.quoted_lines import quoted_lines
 
 PLACES = Decimal("0.000001")
 """The precision for products of quantities and rates; their sum equals the difference exactly."""
-COST_EXPLORER = "Cost Explorer"
 LATE_H = (8, 24)
 """The delay of AWS's billing, in hours: from and to."""
 
@@ -191,7 +190,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
     states = {row.closed for row in rows}
     billed_run = BilledRun(
         name=name,
-        source=options.export or COST_EXPLORER,
+        source=options.export or "Cost Explorer",
         tag=tag,
         period=period,
         as_of=now,

@@ -78,7 +78,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         epochs=trained.get("epoch"),
         interruptions=len(interrupted_attempts(ran)),
         lost_h=round(lost_hours(events, last), DIGITS),
-        tags=_tags(plan),
+        tags=read(dict[str, str], plan.get("tags") or {}, "tags"),
         usd_used=None if cost is None else _usd_of_hours(cost, ran, hours),
         shared=ALONE if cost is None else _shared_resources(name, plan, cost.rates),
         ended_by=None if last is None else last.ended_by,
@@ -155,11 +155,6 @@ def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
         named = purchase.get(key)
         ids.append(named.get(word) if isinstance(named, dict) else named)
     return tuple(item for item in ids if isinstance(item, str) and item)
-
-
-def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
-    tags = plan.get("tags") or {}
-    return read(dict[str, str], tags, "tags")
 
 
 def _read_billed(folder: RunFolder) -> Decimal | None:

@@ -35,7 +35,6 @@ Places = Mapping[str, tuple[str, ...]]
 FIRST_REGIONS = ("us-east-1", "us-east-2", "us-west-2")
 """Regions whose price files are read if none is named: a file of EC2 has hundreds of megabytes."""
 EVERY_TYPE = ("all types",)
-_SIGNED = (CAPACITY_BLOCK, TRAINING_PLAN, SAVINGS_PLAN)
 
 
 @record
@@ -282,4 +281,4 @@ def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Qu
 def unpublished_kinds(questions: Sequence[Question]) -> tuple[str, ...]:
     """The requested kinds of price that AWS never publishes without an account."""
     kinds = {question.kind for question in questions}
-    return tuple(kind for kind in _SIGNED if kind in kinds)
+    return tuple(kind for kind in (CAPACITY_BLOCK, TRAINING_PLAN, SAVINGS_PLAN) if kind in kinds)

@@ -11,7 +11,6 @@ from launcher.model.record import record
 from launcher.planning.job_command import EMPTY, UNKNOWN
 
 _TAKES_A_WORD = frozenset({"-o", "-W", "-I", "--output"})
-_ENVIRONMENT = ("-E", "--dotenv-path", "--dotenv-filename")
 _TAKES_A_NUMBER = frozenset({"-j", "-l"})
 """Options of make whose number may be missing: `make -j train`."""
 _FOLDER = ("-C", "--directory", "--working-directory", "-d", "--dir")
@@ -68,7 +67,7 @@ def call_of(words: Sequence[str]) -> Call:
         if name in _FOLDER or name in _FILE:
             value = value if equals else next(rest, "")
             folder, file = (value, file) if name in _FOLDER else (folder, value)
-        elif name in _ENVIRONMENT:
+        elif name in ("-E", "--dotenv-path", "--dotenv-filename"):
             environment = value if equals else next(rest, "")
         elif word == "--set":
             variables |= {next(rest, ""): next(rest, "")}

@@ -25,9 +25,7 @@ from launcher.workflow.quote.quoted_lines import quoted_lines
 
 NO_SPOT = "AWS's calculator uses list prices, and spot has none"
 COMMITMENT = "an estimate of usage does not include the rate of a commitment"
-NO_TYPE = "its usage type is unknown"
 NOT_LISTED = "the Price List has no such usage type in the region"
-NO_PRICE = "the quote has no price for it"
 INSTANCE_USAGE = ("BoxUsage:", "Cluster:", "Host:")
 
 
@@ -136,11 +134,11 @@ def _not_one(usages: Sequence[tuple[str, str]]) -> str:
 
 def _reason(line: QuotedLine, option: PurchaseOption) -> str:
     if line.usd is None:
-        return NO_PRICE
+        return "the quote has no price for it"
     if line.usage_type.startswith("SpotUsage:"):
         return NO_SPOT
     if not line.usage_type or not line.quantity:
-        return NO_TYPE
+        return "its usage type is unknown"
     if option in COMMITTED and any(option.value in name for name in line.names):
         return COMMITMENT
     return ""

@@ -30,7 +30,6 @@ from launcher.workflow.cluster.reach import connection_to
 
 PATIENCE_S, POLL_S = 600.0, 1.0
 """The maximum time for a job's pods to end: longer than a grace period for a large checkpoint."""
-_UNSIZED = "its size was not read"
 _OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "completed", "Failed": "failed"}
 
 
@@ -140,7 +139,7 @@ def _retained_objects(connection: Connection, plan: Plan, existing: ExistingClus
         kind=RetainedKind.CHECKPOINTS,
         name=uri,
         reason=f"with its logs; aws s3 rm --recursive {uri} deletes the checkpoints",
-        unpriced=_UNSIZED,
+        unpriced="its size was not read",
     )
 
 

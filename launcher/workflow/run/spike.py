@@ -62,7 +62,6 @@ LONGEST_NAME = 40
 MINUTES_PER_HOUR = 60
 PATIENCE = timedelta(minutes=5)
 """The maximum wait for reading back a first checkpoint after the rate is measured: a trainer may write none."""
-READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
 
 
 def remove_clusters(
@@ -301,7 +300,10 @@ def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) 
         shown_at.append(clock())
         if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:
             return True
-        return any(event["event"] in READ_BACK_ENDINGS for event in read_events(folder.path / JOB_FOLDER / EVENTS))
+        return any(
+            event["event"] in ("read-back", "read-back-failed", "read-back-skipped")
+            for event in read_events(folder.path / JOB_FOLDER / EVENTS)
+        )
 
     return measured
 

@@ -76,8 +76,6 @@ _OF_ENDING = {"completed": "succeeded", "failed": "failed", "cancelled": "cancel
 
 _OF_A_CLUSTER = (NETWORK_STACK, STORE_STACK, TRAINING_STACK, SERVING_STACK)
 
-_CLOUDFORMATION = "cloudformation"
-
 
 def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[str, str]) -> dict[str, str] | None:
     """The status of each stack of a run that exists.
@@ -94,7 +92,7 @@ def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[s
     except SlipwayError:
         return None
     try:
-        session = sessions.session(request.target.region[0], _CLOUDFORMATION)
+        session = sessions.session(request.target.region[0], "cloudformation")
         states = [stacks.find(session, name) for name in sorted(names)]
     except AwsError:
         return None
