@@ -46,8 +46,8 @@ def estimate_path(
     if region is not None and region not in catalog.regions:
         hint = nearest_name(region, catalog.regions) or "a region such as us-east-1"
         raise UnreadableInputError(f"no region {cut(region)} in the catalog", hint=hint)
-    reader = _Reader(region, parameters, frozenset(catalog.regions))
-    return estimate(reader.stacks(path), catalog, now, str(path))
+    stacks = _AppStacks(region, parameters, frozenset(catalog.regions))
+    return estimate(stacks.below(path), catalog, now, str(path))
 
 
 def estimate_template(path: Path, catalog: Catalog, now: datetime, region: str | None, name: str) -> TemplateEstimate:
@@ -56,9 +56,9 @@ def estimate_template(path: Path, catalog: Catalog, now: datetime, region: str |
     Raises:
         UnreadableInputError: the file is no template, or no region is given.
     """
-    reader = _Reader(region, {}, frozenset(catalog.regions))
-    region = reader.region_of(region, name)
-    return estimate(reader.stack(_Place(path, name, region, path.parent), {}), catalog, now, str(path))
+    stacks = _AppStacks(region, {}, frozenset(catalog.regions))
+    region = stacks.region_of(region, name)
+    return estimate(stacks.stack(_Place(path, name, region, path.parent), {}), catalog, now, str(path))
 
 
 def refusal_of(found: TemplateEstimate, limit: Decimal | None) -> SlipwayError | None:
@@ -87,13 +87,13 @@ class _Place(NamedTuple):
     depth: int = 0
 
 
-class _Reader:
-    """Reads the stacks of an app."""
+class _AppStacks:
+    """The stacks of an app, read with the region and parameters of the command."""
 
     def __init__(self, region: str | None, parameters: Mapping[str, str], regions: frozenset[str]) -> None:
         self.region, self.parameters, self.regions = region, parameters, regions
 
-    def stacks(self, path: Path) -> Iterator[Template]:
+    def below(self, path: Path) -> Iterator[Template]:
         """The stacks below a path, nested ones too.
 
         Raises:
