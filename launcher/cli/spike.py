@@ -52,7 +52,7 @@ def spike(
     if not sandbox and not dry_run:
         refuse_without_terminal("spike", yes=yes)
     console = Console(yes=yes)
-    how = LaunchOptions(
+    launch_options = LaunchOptions(
         root=Path.cwd(),
         sandbox=sandbox,
         dry_run=dry_run,
@@ -62,7 +62,7 @@ def spike(
     )
     measure = functools.partial(story.spike, steps=steps, minutes=minutes, types=types or ())
     with console:
-        result = measure(file, options.now, price_options, options=how, console=console)
+        result = measure(file, options.now, price_options, options=launch_options, console=console)
     output.answer(answer, result, json=json)
     for line in result.left:
         output.say(f"  {line}")

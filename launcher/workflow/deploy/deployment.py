@@ -8,7 +8,6 @@ from pathlib import Path
 
 from launcher.aws.session import Session
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
-from launcher.emulation import find_sandbox
 from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
@@ -109,7 +108,7 @@ def ends_with_it(options: DeployOptions, region: str) -> bool:
     """Whether the deployment ends with this command's own sandbox; False on AWS and in a sandbox that keeps running."""
     if not options.sandbox:
         return False
-    sandbox = options.emulator or find_sandbox(options.environment, region)
+    sandbox = options.running_sandbox(region)
     return sandbox is None or sandbox.record is None
 
 
@@ -160,7 +159,7 @@ def account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | No
     """The environment in which a dry run reads existing resources; None for a sandbox that does not exist yet."""
     if not options.sandbox:
         return options.environment
-    sandbox = options.emulator or find_sandbox(options.environment, region)
+    sandbox = options.running_sandbox(region)
     return None if sandbox is None else sandbox.process_environment(options.environment)
 
 

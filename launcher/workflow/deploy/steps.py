@@ -11,6 +11,7 @@ from launcher.agent import safe_json
 from launcher.catalog.load import Catalog, load
 from launcher.cdk.commands import Assembly
 from launcher.cdk.runner import Runner
+from launcher.emulation import find_sandbox
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode, Egress
@@ -100,6 +101,10 @@ class DeployOptions:
     account: str | None = None
     queues: Callable[[str], tuple[QueueState, ...]] | None = None
     approve: Approve = no_confirmation
+
+    def running_sandbox(self, region: str) -> "Sandbox | None":
+        """The given sandbox, or the one that runs; None if the deployment starts its own."""
+        return self.emulator or find_sandbox(self.environment, region)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from launcher.agent.job import READ_BACK
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
-from launcher.emulation import find_sandbox
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode
 from launcher.model.errors import DeploymentFailedError, ImpossibleError, SlipwayError
@@ -246,7 +245,7 @@ def _removed_after(
 def _remove(plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
     folders, environment = _folders(plan.name, options.root, begun), options.environment
     if options.sandbox and folders:
-        sandbox = options.emulator or find_sandbox(environment, stored_quote(folders[0]).region)
+        sandbox = options.running_sandbox(stored_quote(folders[0]).region)
         if sandbox is None:
             return ()
         environment = sandbox.process_environment(environment)
