@@ -24,7 +24,8 @@ from launcher.sandbox.cluster.specification import ClusterSpec, EmulatedSubnet, 
 
 _IMAGE = "ami-00000000000000000"
 """Placeholder for the official image, which the emulated EC2 does not have."""
-_MARKETS = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
+LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
+"""The lifecycle of instances in EC2's answers by their capacity type; on demand has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class EmulatedEc2:
             tags={"instance": dict(tags)},
             subnet_id=subnet_id,
             security_group_ids=list(security_groups),
-            lifecycle=_MARKETS.get(capacity_type),
+            lifecycle=LIFECYCLES.get(capacity_type),
         )
         return str(reservation.instances[0].id)
 

@@ -16,7 +16,7 @@ from moto.ec2.responses.instances import InstanceResponse
 from moto.eks.models import EKSBackend, eks_backends
 
 from launcher.sandbox.aws import eks_boots
-from launcher.sandbox.aws.fleet import EmulatedEc2, user_data_text
+from launcher.sandbox.aws.fleet import LIFECYCLES, EmulatedEc2, user_data_text
 from launcher.sandbox.cluster.registry import Registry
 
 _IMAGE = "ami-00000000000000000"
@@ -24,7 +24,6 @@ _LIVING = ("pending", "running")
 _CLUSTER, _GROUP = "eks:cluster-name", "eks:nodegroup-name"
 _UNJOINED: set[str] = set()
 """The instances that have not joined their cluster."""
-_LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
 def install(owner: Registry) -> None:
@@ -84,7 +83,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> Sequence[str]:
             is_instance_type_default=False,
             region_name=backend.region_name,
             subnet_id=nodegroup.subnets[0],
-            lifecycle=_LIFECYCLES.get(nodegroup.capacity_type),
+            lifecycle=LIFECYCLES.get(nodegroup.capacity_type),
             tags={"instance": {**_tags(cluster, group), "Name": f"{cluster}-{group}-Node"}},
         )
         if "CapacityReservationId" in target:
