@@ -216,10 +216,12 @@ def launch(
     from launcher.workflow.run.plan_launch import launch_plan
 
     price_options = replace(replace(options, max_usd=max_usd).price_options(), any_age=sandbox)
-    how = LaunchOptions(root=Path.cwd(), sandbox=sandbox, notify=notify, progress=lambda _: None)
+    launch_options = LaunchOptions(root=Path.cwd(), sandbox=sandbox, notify=notify, progress=lambda _: None)
     caller = _Caller(notify=notify)
     selection = None if choice is None else str(choice)
-    done = launch_plan(Path(file), options.moment, price_options, selection=selection, options=how, console=caller)
+    done = launch_plan(
+        Path(file), options.moment, price_options, selection=selection, options=launch_options, console=caller
+    )
     if done is None:
         raise UnreadableInputError(f"{file} launches nothing")
     return report_document(done[1])

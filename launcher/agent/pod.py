@@ -70,7 +70,7 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     notices = Notices(pod_grace_s=spec.grace_s, pod_cancelled=lambda: _is_cancelled(store))
     notices.listen()
     place = placement(spec.run, environment)
-    rendezvous = Rendezvous(store, place, say=_print, node_id=_node_boot_id(environment), retries=spec.retries)
+    rendezvous = Rendezvous(store, place, notify=_print, node_id=_node_boot_id(environment), retries=spec.retries)
     if UNFIT in environment:
         _store_refusal(spec, store, place, environment)
         rendezvous.refuse(exits.BAD_JOB)

@@ -50,14 +50,14 @@ class Rendezvous:
         store: Store,
         place: Placement,
         *,
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
         node_id: str = "",
         retries: int | None = None,
     ) -> None:
         """`retries` None: attempts are not counted."""
         self._store = store
         self._place = place
-        self._say = say
+        self._notify = notify
         self._retries = retries
         self._name = f"{secrets.token_hex(8)} {node_id}"
         self._said: set[str] = set()
@@ -311,4 +311,4 @@ class Rendezvous:
     def _once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            self._say(text)
+            self._notify(text)

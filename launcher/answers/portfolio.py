@@ -106,7 +106,7 @@ def _plans(portfolio: Portfolio, width: int) -> list[str]:
             "best option",
             lambda member: words.place_instances(member.choice.plan.place) if member.choice else "no price",
         ),
-        Column("how", lambda member: _how(member.choice) if member.choice else ""),
+        Column("how", lambda member: _purchase_text(member.choice) if member.choice else ""),
         Column("where", lambda member: member.choice.plan.place.region if member.choice else "", yields=1),
         Column("$ a month", lambda member: words.middle(member.usd_per_month, "unpriced"), "point"),
         Column("", lambda member: words.usd_bounds(member.usd_per_month)),
@@ -114,7 +114,7 @@ def _plans(portfolio: Portfolio, width: int) -> list[str]:
     return render(columns, portfolio.members, width)
 
 
-def _how(choice: Quote) -> str:
+def _purchase_text(choice: Quote) -> str:
     hosted = choice.serving.bedrock if choice.serving else None
     return (hosted.mode.value if hosted else words.option(choice.plan.place)).replace("-", " ")
 

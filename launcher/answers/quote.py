@@ -114,8 +114,8 @@ def _is_in_summary(finding: Finding, quoted: Quote) -> bool:
 def title(quoted: Quote) -> str:
     """The quoted candidate, in one line."""
     place = quoted.plan.place
-    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
-    return f"  {quoted.plan.name} · {words.place_instances(place)}{how} in {place.az_id or place.region}"
+    purchase = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
+    return f"  {quoted.plan.name} · {words.place_instances(place)}{purchase} in {place.az_id or place.region}"
 
 
 def answer_lines(quoted: Quote) -> list[str]:

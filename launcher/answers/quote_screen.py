@@ -76,8 +76,8 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
 def title(quoted: Quote, short_id: str) -> str:
     """The quoted candidate in one line."""
     place = quoted.plan.place
-    how = () if place.option is PurchaseOption.BEDROCK else (words.option(place),)
-    parts = (words.place_instances(place), *how, place.az_id or place.region, short_id)
+    purchase = () if place.option is PurchaseOption.BEDROCK else (words.option(place),)
+    parts = (words.place_instances(place), *purchase, place.az_id or place.region, short_id)
     return " · ".join((quoted.plan.name, *parts))
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from launcher.answers import words
 from launcher.answers.lines import finding_line, fold
 from launcher.answers.row_sections import Cells, section_lines
-from launcher.answers.serving_table import how, per_million, utilisation_text
+from launcher.answers.serving_table import per_million, purchase_text, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
@@ -68,7 +68,7 @@ def _cells(name: str, quote: Quote) -> Cells:
         quote.short_id,
         instances,
         place.region,
-        how(quote, short=True),
+        purchase_text(quote, short=True),
         "",
         words.total(quote),
         "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",

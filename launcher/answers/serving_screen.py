@@ -6,7 +6,7 @@ from launcher.answers.lines import finding_line, fold
 from launcher.answers.plan_screen import more_rows, other_groups, shown_ranks
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
-from launcher.answers.serving_table import headline, how, million_title, per_million, utilisation_text
+from launcher.answers.serving_table import headline, million_title, per_million, purchase_text, utilisation_text
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
@@ -55,7 +55,7 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
         priced.short_id(rank),
         words.place_instances(place),
         place.region,
-        how(quoted, short=width < WIDE),
+        purchase_text(quoted, short=width < WIDE),
         "",
         *(wide if width >= WIDE else ()),
         words.total(quoted),

@@ -128,7 +128,7 @@ def table(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
         Column("instances", lambda row: words.place_instances(row[1].plan.place).replace(" ", "" if short else " ")),
         Column("", lambda row: row[1].accelerator, yields=1),
         Column("where", lambda row: row[1].plan.place.region),
-        Column("how", lambda row: how(row[1], short=short)),
+        Column("how", lambda row: purchase_text(row[1], short=short)),
         Column("$ a month", lambda row: words.middle(row[1].usd, "unpriced"), "point"),
         Column("", lambda row: words.usd_bounds(row[1].usd), yields=0),
         Column(
@@ -148,7 +148,7 @@ def table(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
     return render(columns, rows, width)
 
 
-def how(quoted: Quote, *, short: bool) -> str:
+def purchase_text(quoted: Quote, *, short: bool) -> str:
     """The purchase option, or the mode of Bedrock."""
     bedrock = quoted.serving.bedrock if quoted.serving else None
     return words.option(quoted.plan.place, short=short) if bedrock is None else bedrock.mode.value.replace("-", " ")

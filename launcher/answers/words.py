@@ -158,8 +158,8 @@ def option(place: Place, *, short: bool = False) -> str:
 
 def purchase(place: Place) -> str:
     """What is bought, by which option and where."""
-    how = "" if place.option is PurchaseOption.BEDROCK else f", {option(place)}"
-    return f"{place_instances(place)}{how} in {place.region}"
+    purchase = "" if place.option is PurchaseOption.BEDROCK else f", {option(place)}"
+    return f"{place_instances(place)}{purchase} in {place.region}"
 
 
 def cost(usd: UsdRange, unit: str = "") -> str:

@@ -55,5 +55,5 @@ def _user(interface: dict[str, Any]) -> str:
 
 
 def _line(session: Session, name: str, what: str, command: str | None) -> str:
-    how = f"aws ec2 {command} --region {session.region}" if command else "its owner deletes it"
-    return f"{name} ({what}): {how}"
+    removal = f"aws ec2 {command} --region {session.region}" if command else "its owner deletes it"
+    return f"{name} ({what}): {removal}"

@@ -124,9 +124,9 @@ def _launch(
         raise UnreadableInputError("--max-usd is missing: an approval has a limit", hint="--max-usd 500")
     if read_saved(file) is not None:
         raise ImpossibleError(f"{file} is a saved plan", hint="approve the plan file that it was saved from")
-    how = options.price_options(region=region, max_usd=max_usd)
+    price_options = options.price_options(region=region, max_usd=max_usd)
     now = options.now()
-    picked = quoted_for_approval(file, now, how, selection=selection, sandbox=sandbox)
+    picked = quoted_for_approval(file, now, price_options, selection=selection, sandbox=sandbox)
     for line in page(picked.quoted, picked.rank, output.terminal_width(), picked.priced):
         output.say(line)
-    return approval_of(picked, action, how, file=file, sandbox=sandbox, now=now, lasts=lasts)
+    return approval_of(picked, action, price_options, file=file, sandbox=sandbox, now=now, lasts=lasts)

@@ -55,8 +55,8 @@ def deploy(
 
     given = answers(approval, Action.DEPLOY, file, price_options, selection, yes=yes, sandbox=sandbox)
     console, priced, chosen = given.console, given.price_options, given.selection
-    how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=console.notify)
-    quoted, done = deploy_plan(file, options.now(), priced, selection=chosen, options=how, console=console)
+    deploy_options = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=console.notify)
+    quoted, done = deploy_plan(file, options.now(), priced, selection=chosen, options=deploy_options, console=console)
     if json:
         from launcher.answers.deploy import document
 

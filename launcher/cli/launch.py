@@ -91,12 +91,14 @@ def launch(
     if not sandbox and not dry_run and approval is None:
         refuse_without_terminal("launch", yes=yes)
     given = answers(approval, Action.LAUNCH, file, price_options, selection, yes=yes, sandbox=sandbox)
-    how = _launch_options(
+    launch_options = _launch_options(
         given, sandbox=sandbox, dry_run=dry_run, interrupt_after_s=interrupt_after, fresh=fresh, from_step=from_step
     )
     console, price_options, selection = given.console, given.price_options, given.selection
     with console:
-        done = launch_plan(file, options.now, price_options, selection=selection, options=how, console=console)
+        done = launch_plan(
+            file, options.now, price_options, selection=selection, options=launch_options, console=console
+        )
     if done is not None:
         _print_report(*done, json=json, rehearsed=file if sandbox else None)
 

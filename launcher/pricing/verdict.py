@@ -140,9 +140,9 @@ def recommend(
         text = f"Train on GPUs. {_at(terms)}{_why_not(port)} ({_likely(chance)}).{terms.stale}"
         return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
     while_porting = port.best.name == Choice.GPU_WHILE_PORTING
-    how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
+    order = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
     saves = f"it saves ${port.saving_usd:,.0f} over {number_of(port.runs, 'run')}, the port included"
-    text = f"{how}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
+    text = f"{order}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
     remedy = () if stack is None else (stack.remedy,)
     flips = (*_price_flips(port), *(rule.flip for rule in soft if rule.flip), *remedy, *terms.flips)

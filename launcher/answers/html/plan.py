@@ -147,7 +147,7 @@ def why(quoted: Quote) -> list[str]:
 def name_of(quoted: Quote) -> str:
     """A candidate in a few words."""
     place = quoted.plan.place
-    return f"{words.place_instances(place)}, {serving_table.how(quoted, short=True)}, {place.region}"
+    return f"{words.place_instances(place)}, {serving_table.purchase_text(quoted, short=True)}, {place.region}"
 
 
 def grouped_ranges(groups: Sequence[tuple[str, Ranked]], unit: str) -> Plot:

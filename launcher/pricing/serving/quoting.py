@@ -71,8 +71,10 @@ def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -
         yield warning("other-weights", f"{PATH}.model_uri", message)
     by_the_token = terms.input_usd_per_million is not None
     if serve.cached_input_fraction and by_the_token and terms.cached_usd_per_million is None:
-        how = "in a batch " if terms.mode is BedrockMode.BATCH else ""
-        message = f"no price of {terms.inference_id} from a prompt cache {how}is known: all input is at the full price"
+        batch = "in a batch " if terms.mode is BedrockMode.BATCH else ""
+        message = (
+            f"no price of {terms.inference_id} from a prompt cache {batch}is known: all input is at the full price"
+        )
         yield warning("no-cache-price", f"{PATH}.cached_input_fraction", message)
 
 

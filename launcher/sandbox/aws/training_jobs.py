@@ -76,7 +76,7 @@ class EmulatedTrainingJobs:
             mark=self._mark,
             capacity=self.capacity,
             fetch=_fetch,
-            say=_logged_in(region),
+            put_line=_log_writer(region),
             begins=begins,
             image_there=_is_there(str(request["AlgorithmSpecification"]["TrainingImage"])),
         )
@@ -258,11 +258,11 @@ def _fetch(uri: str, folder: Path) -> int:
     return len(keys)
 
 
-def _logged_in(region: str) -> Callable[[str, float, str], None]:
+def _log_writer(region: str) -> Callable[[str, float, str], None]:
     """A function that writes a node's log lines to CloudWatch."""
     backend = logs_backends[ACCOUNT][region]
 
-    def say(stream: str, moment: float, line: str) -> None:
+    def put_line(stream: str, moment: float, line: str) -> None:
         if LOG_GROUP not in backend.groups:
             backend.create_log_group(LOG_GROUP, {})
         group = backend.groups[LOG_GROUP]
@@ -270,7 +270,7 @@ def _logged_in(region: str) -> Callable[[str, float, str], None]:
             group.create_log_stream(stream)
         group.put_log_events(stream, [{"timestamp": int(moment * _MILLISECONDS), "message": line}])
 
-    return say
+    return put_line
 
 
 def install(jobs: EmulatedTrainingJobs) -> None:

@@ -274,15 +274,15 @@ class ModelServer:
 
     def _stream(self, hosted: Hosted, tokens: list[str], usage: Mapping[str, int] | None) -> Iterator[bytes]:
         """Stream an answer word by word; an interrupted answer lacks its end."""
-        how = self.behaviour
-        time.sleep(how.first_s)
+        behaviour = self.behaviour
+        time.sleep(behaviour.first_s)
         for index, chunk in enumerate(tokens):
-            if index == how.break_after:
+            if index == behaviour.break_after:
                 return
-            if index == how.stall_after:
+            if index == behaviour.stall_after:
                 threading.Event().wait(STALL_S)
                 return
-            time.sleep(how.token_s if index else 0.0)
+            time.sleep(behaviour.token_s if index else 0.0)
             yield _event(_chunk(hosted, [{"index": 0, "delta": {"content": chunk}, "finish_reason": None}]))
         if usage is not None:
             yield _event({**_chunk(hosted, []), "usage": usage})

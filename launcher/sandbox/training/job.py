@@ -38,7 +38,7 @@ NOT_COUNTED_S = 3600.0
 MAX_SAID = 1024
 Object = dict[str, Any]
 Fetch = Callable[[str, Path], int]
-PutMetric = Callable[[str, float, str], None]
+PutLine = Callable[[str, float, str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,20 +74,20 @@ class TrainingJob(threading.Thread):
         mark: str,
         capacity: HostCapacity,
         fetch: Fetch,
-        say: PutMetric,
+        put_line: PutLine,
         begins: datetime | None,
         image_there: bool,
     ) -> None:
         """Prepare the job of a valid CreateTrainingJob request.
 
         `folder` is the job's own, `environment` that of every container. `fetch` copies the objects below a place in
-        S3 and returns their number; `say` receives a log stream, a time and a line. `begins` is the time when the
+        S3 and returns their number; `put_line` receives a log stream, a time and a line. `begins` is the time when the
         capacity of its training plan begins, None without one; `image_there` says that the image can be pulled.
         """
         super().__init__(name=f"training-{request['TrainingJobName']}", daemon=True)
         self.request, self.arn, self.created = dict(request), arn, datetime.now(UTC)
         self._folder, self._environment, self._mark = folder, dict(environment), mark
-        self._capacity, self._fetch, self._say = capacity, fetch, say
+        self._capacity, self._fetch, self._put_line = capacity, fetch, put_line
         self._begins, self._image_there = begins, image_there
         self._lock = threading.RLock()
         self._status, self._secondary, self._reason = "InProgress", "Starting", ""
@@ -365,7 +365,7 @@ class TrainingJob(threading.Thread):
 
     def _pump(self, process: "subprocess.Popen[bytes]", stream: str) -> None:
         processes.each_line(
-            process, lambda line: self._say(stream, time.time(), line.decode(errors="replace").rstrip("\n"))
+            process, lambda line: self._put_line(stream, time.time(), line.decode(errors="replace").rstrip("\n"))
         )
 
     def _move(self, secondary: str, message: str, *, status: str | None = None) -> None:

@@ -33,11 +33,17 @@ def deploy_plan(
         SlipwayError: the deployment was refused, or a step failed.
     """
 
-    def quote(how: PriceOptions, pick: str | None) -> Picked:
+    def quote(price_options: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
-            return gated_quote(path, now, how, selection=pick, notify=console.say, deployed=deployed)
+            return gated_quote(path, now, price_options, selection=pick, notify=console.say, deployed=deployed)
         return fresh_quote(
-            path, now, how, selection=pick, environment=options.environment, notify=console.say, deployed=deployed
+            path,
+            now,
+            price_options,
+            selection=pick,
+            environment=options.environment,
+            notify=console.say,
+            deployed=deployed,
         )
 
     saved = saved_plan_of(path, price_options, selection)

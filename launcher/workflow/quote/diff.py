@@ -291,9 +291,9 @@ def _rate(quoted: Quote) -> str:
 
 def place_text(place: Place) -> str:
     """Nodes, purchase option and region, in words."""
-    how = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
+    purchase = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
     instances = f"{place.nodes} × {billed_name(place)}" if place.instance_type else "Bedrock"
-    return f"{instances}, {how} in {place.region}"
+    return f"{instances}, {purchase} in {place.region}"
 
 
 def _changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:

@@ -211,25 +211,25 @@ def launch_plan(
         raise UnreadableInputError(f"{restart} restarts a job, and a serving plan has none", hint=f"drop {restart}")
     if saved is None:
         console.show(first.priced, called=not options.sandbox)
-    how = log.options_for(first)
+    options = log.options_for(first)
     if serves:
         # The endpoint of a serving plan, deployed and tested; None if it was only shown
-        if how.dry_run:
-            show_endpoint(*first, how)
+        if options.dry_run:
+            show_endpoint(*first, options)
             return None
-        folder, report, _ = run_endpoint(*first, how, ask=True)
+        folder, report, _ = run_endpoint(*first, options, ask=True)
         return folder, report
     if options.dry_run:
-        show_launch(*first, how)
+        show_launch(*first, options)
         return None
     if options.sandbox or saved is not None or options.exact:
-        return launch_quote(*first, how)
+        return launch_quote(*first, options)
     return Fallback(
-        options=how,
+        options=options,
         candidates=lambda: price(path, clock(), every_zone),
         requote=lambda digest: log.quote(every_zone, digest),
         options_for=log.options_for,
-        obstacle=partial(update_obstacle, base=path.resolve().parent, environment=how.environment),
+        obstacle=partial(update_obstacle, base=path.resolve().parent, environment=options.environment),
     ).launch(first)
 
 
@@ -243,12 +243,20 @@ class _LaunchSequence:
     console: LaunchConsole
     deployed: Deployed
 
-    def quote(self, how: PriceOptions, pick: str | None) -> Picked:
+    def quote(self, price_options: PriceOptions, pick: str | None) -> Picked:
         notify, environment = self.console.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
-            return gated_quote(self.path, self.clock(), how, selection=pick, notify=notify, deployed=self.deployed)
+            return gated_quote(
+                self.path, self.clock(), price_options, selection=pick, notify=notify, deployed=self.deployed
+            )
         picked = fresh_quote(
-            self.path, self.clock(), how, selection=pick, environment=environment, notify=notify, deployed=self.deployed
+            self.path,
+            self.clock(),
+            price_options,
+            selection=pick,
+            environment=environment,
+            notify=notify,
+            deployed=self.deployed,
         )
         place = picked.quoted.plan.place
         refuse_empty_data(picked.priced.request, Session(environment=environment, region=place.region), notify)

@@ -52,7 +52,7 @@ def place(part, parts=2):
 
 
 def rendezvous(store, part, messages=None):
-    return Rendezvous(store, place(part), say=(messages if messages is not None else []).append)
+    return Rendezvous(store, place(part), notify=(messages if messages is not None else []).append)
 
 
 @pytest.fixture
@@ -211,7 +211,9 @@ def lives(code, retries, ends=None, steps=None):
     """
     store, number = Memory(), 0
     while number < 20:
-        pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}", retries=retries) for part in (0, 1)]
+        pods = [
+            Rendezvous(store, place(part), notify=[].append, node_id=f"m{part}", retries=retries) for part in (0, 1)
+        ]
         if any(placement is None for placement in join(*pods)):
             return number, parse_attempt_state(store.texts[STATE_FILE].text).failed
         number += 1
@@ -256,7 +258,7 @@ def test_two_failures_without_a_newer_checkpoint_end_the_job(quick, steps, ends,
 def test_state_of_failed_job_tells_missing_progress_from_used_up_retries(quick, retries, code, stuck):
     store = Memory()
     for code_of_attempt in (3, code):
-        pods = [Rendezvous(store, place(part), say=[].append, retries=retries) for part in (0, 1)]
+        pods = [Rendezvous(store, place(part), notify=[].append, retries=retries) for part in (0, 1)]
         join(*pods)
         pods[0].leave(code_of_attempt, over=lambda: False, newest=40)
     state = parse_attempt_state(store.texts[STATE_FILE].text)
@@ -276,14 +278,18 @@ def test_killed_pod_on_a_remaining_node_is_a_failure(quick):
 def test_pod_lost_with_the_node_is_an_interruption(quick):
     store = Memory()
     for boot in range(3):
-        pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}/{boot}", retries=0) for part in (0, 1)]
+        pods = [
+            Rendezvous(store, place(part), notify=[].append, node_id=f"m{part}/{boot}", retries=0) for part in (0, 1)
+        ]
         assert [placement.attempt for placement in join(*pods)] == [boot + 1] * 2
 
 
 def pods_of(store, *, of_first=None):
     """The two pods of a job that may not fail, each on its own node, which stays; `of_first`: the first pod's store."""
     stores = (of_first or store, store)
-    return [Rendezvous(at, place(part), say=[].append, node_id=f"m{part}", retries=0) for part, at in enumerate(stores)]
+    return [
+        Rendezvous(at, place(part), notify=[].append, node_id=f"m{part}", retries=0) for part, at in enumerate(stores)
+    ]
 
 
 def begun_once(store):
@@ -331,7 +337,7 @@ def test_attempt_begun_while_the_store_did_not_answer_the_first_pod_is_an_interr
 
 def test_refusing_pod_ends_the_job_for_all_pods(quick):
     store = Memory()
-    Rendezvous(store, place(1), say=[].append, retries=3).refuse(78)
+    Rendezvous(store, place(1), notify=[].append, retries=3).refuse(78)
     pods = rendezvous(store, 0), rendezvous(store, 1)
     assert join(*pods) == [None, None]
     assert [pod.failed for pod in pods] == [78, 78]
@@ -339,7 +345,7 @@ def test_refusing_pod_ends_the_job_for_all_pods(quick):
 
 def test_failure_is_counted_once_for_all_pods_of_an_attempt(quick):
     store = Memory()
-    pods = [Rendezvous(store, place(part), say=[].append, retries=1) for part in (0, 1)]
+    pods = [Rendezvous(store, place(part), notify=[].append, retries=1) for part in (0, 1)]
     join(*pods)
     assert [pod.fail(3, over=lambda: False) for pod in pods] == [False, False]
     assert parse_attempt_state(store.texts[STATE_FILE].text).failures == 1
