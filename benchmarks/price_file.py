@@ -28,7 +28,7 @@ from typing import Any
 
 from launcher.aws.feeds.addresses import Addresses
 from launcher.aws.feeds.public_files import Interest, PublicFiles
-from launcher.catalog.bill import item_units, usage_types
+from launcher.catalog.usage_types import item_units, usage_types
 
 MIB = 1 << 20
 REGION, SERVICE = "us-east-1", "AmazonEC2"

@@ -12,9 +12,10 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.session import CUT_SHORT, Session
-from launcher.catalog.bill import EVERYWHERE, UsageType
+from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, answer
 from launcher.catalog.selector import SAGEMAKER, Key
+from launcher.catalog.usage_types import UsageType
 from launcher.model.enums import Payment
 from launcher.model.errors import AwsError
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
 
-from launcher.catalog.bill import UsageType, usage_types
 from launcher.catalog.tables import read_cells
+from launcher.catalog.usage_types import UsageType, usage_types
 from launcher.model.enums import Basis
 
 

@@ -50,8 +50,8 @@ def deploy(
         despite_verdict=despite_verdict,
     )
     from launcher.cli.approved import answers
+    from launcher.workflow.deploy.context import DeployOptions
     from launcher.workflow.deploy.plan_deploy import deploy_plan
-    from launcher.workflow.deploy.steps import DeployOptions
 
     given = answers(approval, Action.DEPLOY, file, price_options, selection, yes=yes, sandbox=sandbox)
     console, priced, chosen = given.console, given.price_options, given.selection

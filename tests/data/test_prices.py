@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 
 from launcher.catalog import tables
-from launcher.catalog.bill import usage_types
 from launcher.catalog.drivers import DRIVERS
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
@@ -15,6 +14,7 @@ from launcher.catalog.permissions import HANDLERS
 from launcher.catalog.registry import REGISTRY
 from launcher.catalog.selector import Key
 from launcher.catalog.updates import CLUSTER_UPDATES, REPLACEMENT, SERVICE_UPDATES
+from launcher.catalog.usage_types import usage_types
 from launcher.model.enums import Basis, Market, Payment, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from tests.checks import some

@@ -14,8 +14,8 @@ from launcher.model.administrator import by_administrator
 from launcher.records import run_folder
 from launcher.records.report_document import report_document, stored_report
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deployed_parts
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.fresh import gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.run.spike import remove_clusters

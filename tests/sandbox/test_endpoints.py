@@ -15,8 +15,8 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.sandbox import Sandbox
 from launcher.targets.sagemaker_endpoint.stacks import EndpointStacks
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.endpoint import run_endpoint
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.documents import read_document

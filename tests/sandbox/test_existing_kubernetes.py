@@ -17,8 +17,8 @@ from launcher.model.removal import RetainedKind
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.doctor.diagnosis import subject_of
 from launcher.workflow.doctor.existing import existing_cluster
 from launcher.workflow.quote.options import PriceOptions

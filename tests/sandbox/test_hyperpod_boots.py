@@ -24,8 +24,8 @@ from launcher.planning.pin import pinned_plan
 from launcher.sandbox.aws.hyperpod_boots import REPLACED_S
 from launcher.sandbox.sandbox import Sandbox
 from launcher.targets.hyperpod_slurm.files import lifecycle_files
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote

@@ -10,8 +10,8 @@ from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.model.hyperpod import CHECKING
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.waiting import until

@@ -25,8 +25,8 @@ from launcher.model.job import JobState
 from launcher.records.submission import SANDBOX, HeadNode, Submission
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.cluster.guard_stop import NO_STOP, read_guard_stop
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.sandbox.hyperpod_examples import down, example, remains

@@ -324,7 +324,7 @@ class TestEndings:
 
     def test_time_to_live_ends_instances_of_a_launch_without_a_budget(self, tmp_path, sandbox, monkeypatch):
         """The guard's own code, called as often as on AWS, here every two seconds instead of five minutes."""
-        monkeypatch.setattr("launcher.workflow.run.disruption.GUARD_EVERY_S", 2.0)
+        monkeypatch.setattr("launcher.workflow.run.guard_calls.GUARD_EVERY_S", 2.0)
         messages = []
         text = plan(["python3", "train.py", "3000"], name="old", nodes=1) + "guardrails: {ttl_h: 0.01}\n"
         with pytest.raises(DeploymentFailedError, match="was cancelled"):

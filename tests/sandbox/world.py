@@ -13,8 +13,8 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.records.run_folder import latest
 from launcher.targets.clusters import stacks_of
 from launcher.workflow.cluster.verify import verify
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.documents import read_document

@@ -7,8 +7,8 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.aws.price_list import Product, holding
-from launcher.catalog.bill import UsageType
 from launcher.catalog.fetched_prices import FetchedItem, FetchedPrices, Unmatched
+from launcher.catalog.usage_types import UsageType
 
 ENDLESS = "Inf"
 NONE = "no such product"

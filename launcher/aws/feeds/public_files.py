@@ -27,9 +27,10 @@ from launcher.aws.price_list import (
     sagemaker_answer,
     stated_attributes,
 )
-from launcher.catalog.bill import EVERYWHERE, UsageType
+from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.fetched_prices import FetchedBand, FetchedPrice, FetchedPrices, answer
 from launcher.catalog.selector import Key
+from launcher.catalog.usage_types import UsageType
 from launcher.model.errors import AwsError
 
 # The Price List's offer file of one service in one region, read piece by piece and never held whole.

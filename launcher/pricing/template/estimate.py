@@ -13,9 +13,9 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
 
-from launcher.catalog.bill import item_units
 from launcher.catalog.load import Catalog
 from launcher.catalog.tables import read_cells
+from launcher.catalog.usage_types import item_units
 from launcher.model.enums import Market
 from launcher.model.money import Price, Unpriced
 from launcher.model.record import record

@@ -17,8 +17,8 @@ from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.reach import connect
 from launcher.workflow.cluster.readback.reading import StackVerification
+from launcher.workflow.deploy.context import DeployContext, Deployed
 from launcher.workflow.deploy.in_sandbox import left_out
-from launcher.workflow.deploy.steps import DeployContext, Deployed
 
 if TYPE_CHECKING:
     from launcher.emulation import Sandbox

@@ -25,15 +25,11 @@ from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.capacity_start import CapacityStart
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.chart import chart_and_layer
+from launcher.workflow.deploy.context import DeployContext, DeployOptions
 from launcher.workflow.deploy.difference import all_new, difference_lines, shown_only
 from launcher.workflow.deploy.in_sandbox import context_in, prerequisites_for, sandbox_for
 from launcher.workflow.deploy.stack_deployment import Deployment
-from launcher.workflow.deploy.steps import (
-    DeployContext,
-    DeployOptions,
-    plan_lines,
-    record,
-)
+from launcher.workflow.deploy.steps import plan_lines, record
 from launcher.workflow.doctor.diagnosis import JOB_EXAMINATIONS, PLAN_EXAMINATIONS, refuse_unless_ready, subject_of
 from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.quote.commands import command

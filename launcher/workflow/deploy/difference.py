@@ -41,7 +41,7 @@ from launcher.rendering.names import NETWORK_STACK, TRAINING_STACK, stack_name
 from launcher.targets.clusters import cluster_of, stacks_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.training import COMPLETE
-from launcher.workflow.deploy.steps import DeployContext
+from launcher.workflow.deploy.context import DeployContext
 from launcher.workflow.doctor.rates import hourly_rate
 
 IN_PROGRESS = "_IN_PROGRESS"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher import plan_file
-from launcher.aws import buckets, endpoints, instances, stacks
+from launcher.aws import bucket_contents, endpoints, instances, stacks
 from launcher.aws.endpoint_parts import describe_config
 from launcher.aws.left_in_vpc import left_in_vpc
 from launcher.aws.session import Session
@@ -275,7 +275,7 @@ def _erase(surveyed: ExistingResources, store: StackState, session: Session, not
     """Delete the buckets before their stack, because only the stack's resource list names them."""
     for bucket in surveyed.buckets:
         with stage(notify, f"deleting bucket {bucket}") as erasure:
-            buckets.delete(session, bucket, lambda count: erasure.now(f"{number_of(count, 'object')} gone"))
+            bucket_contents.delete(session, bucket, lambda count: erasure.now(f"{number_of(count, 'object')} gone"))
     if store.protected:
         stacks.unprotect(session, store)
 

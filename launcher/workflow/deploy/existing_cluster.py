@@ -21,12 +21,9 @@ from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.readback.reading import QueueState, StackVerification
 from launcher.workflow.cluster.readback.training import COMPLETE, fits
 from launcher.workflow.cluster.verify import verify_joined
+from launcher.workflow.deploy.context import DeployContext, Deployed
 from launcher.workflow.deploy.stack_deployment import Deployment
-from launcher.workflow.deploy.steps import (
-    DeployContext,
-    Deployed,
-    plan_lines,
-)
+from launcher.workflow.deploy.steps import plan_lines
 
 
 def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: DeployContext) -> Deployed:

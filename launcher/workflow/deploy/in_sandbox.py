@@ -25,7 +25,7 @@ from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.cluster.readback.reading import QueueState, StackVerification
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.chart import cached_files
-from launcher.workflow.deploy.steps import DeployContext, DeployOptions
+from launcher.workflow.deploy.context import DeployContext, DeployOptions
 
 if TYPE_CHECKING:
     from launcher.emulation import Sandbox

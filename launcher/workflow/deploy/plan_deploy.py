@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from launcher.model.quote import Quote
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote, deployed_parts
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.fresh import LaunchConsole, Picked, fresh_quote, gated_quote, nothing_deployed
 from launcher.workflow.quote.options import PriceOptions
 

@@ -28,17 +28,13 @@ from launcher.workflow.cluster.readback.reading import StackVerification
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
+from launcher.workflow.deploy.context import DeployContext, Deployed
 from launcher.workflow.deploy.difference import AssemblyDifference, approved_deployment, difference_of
 from launcher.workflow.deploy.failed_creation import empty_failed_creation
 from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
 from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
-from launcher.workflow.deploy.steps import (
-    WITH_MACHINES,
-    DeployContext,
-    Deployed,
-    refuse_without_efa,
-)
+from launcher.workflow.deploy.steps import WITH_MACHINES, refuse_without_efa
 
 Outputs = Mapping[str, Mapping[str, str]]
 """The outputs of stacks, by the stack's name."""

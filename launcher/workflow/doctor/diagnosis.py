@@ -11,10 +11,12 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
 from launcher.planning.pin import zone
-from launcher.workflow.doctor.account import ACCOUNT, BILLING
+from launcher.workflow.doctor.account import ACCOUNT
+from launcher.workflow.doctor.billing import BILLING
 from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.examination import Examination, Subject, examine
-from launcher.workflow.doctor.existing import ARTEFACTS, CONTAINER_IMAGE, DATA, EXISTING, EXISTING_KUBERNETES
+from launcher.workflow.doctor.existing import ARTEFACTS, CONTAINER_IMAGE, DATA, EXISTING_KUBERNETES
+from launcher.workflow.doctor.existing_access import EXISTING
 from launcher.workflow.doctor.key import KEYS
 from launcher.workflow.doctor.quotas import QUOTAS
 from launcher.workflow.doctor.rights import RIGHTS, STORE

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from launcher.aws import buckets, log_groups, stacks
+from launcher.aws import bucket_contents, log_groups, stacks
 from launcher.aws.created_by_cluster import created_by_cluster
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
@@ -34,7 +34,7 @@ def retained_store(
 ) -> Iterator[Retained]:
     """The buckets of a retained checkpoint stack."""
     for name in names:
-        contents = buckets.contents(session, name)
+        contents = bucket_contents.contents(session, name)
         if contents is not None:
             text = f"{number_of(contents.versions, 'object')}; slipway down {cluster} --checkpoints deletes them"
             stored = Retained(kind=RetainedKind.CHECKPOINTS, name=name, reason=text, gib=contents.gib)
@@ -46,7 +46,9 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
     if serving is None:
         return
     for resource in stacks.resources(session, serving.name):
-        contents = buckets.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
+        contents = (
+            bucket_contents.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
+        )
         if contents is not None:
             time = f"{number_of(contents.versions, 'object')}, each gone after {RETENTION_DAYS} days"
             text = f"{time}; aws s3 rb s3://{resource.physical_id} --force deletes it"

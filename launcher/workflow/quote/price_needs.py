@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from launcher.catalog.bill import EVERYWHERE, item_questions
+from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER
+from launcher.catalog.usage_types import item_questions
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error

@@ -5,13 +5,13 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
-from launcher.aws import capacity_offers, price_list, savings_plans, spot_history, training_plans
+from launcher.aws import capacity_block_prices, price_list, savings_plans, spot_history, training_plans
 from launcher.aws.clients import Sessions
 from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.public_files import PublicFiles
-from launcher.catalog.bill import item_units, usage_types_of
 from launcher.catalog.fetched_prices import FetchedPrices
 from launcher.catalog.selector import SAGEMAKER
+from launcher.catalog.usage_types import item_units, usage_types_of
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import AwsError
 from launcher.model.stages import Notify
@@ -44,7 +44,7 @@ def _spot(question: Question, sessions: Sessions, now: datetime) -> FetchedPrice
 
 def _capacity_blocks(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:
     session = sessions.session(question.regions[0], "ec2")
-    return capacity_offers.capacity_blocks(session, question.names[0], question.count, now)
+    return capacity_block_prices.capacity_blocks(session, question.names[0], question.count, now)
 
 
 def _training_plans(question: Question, sessions: Sessions, now: datetime) -> FetchedPrices:

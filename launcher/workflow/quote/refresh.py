@@ -14,11 +14,11 @@ from launcher.aws.feeds.addresses import addresses
 from launcher.aws.feeds.fee_offers import fee_offer
 from launcher.aws.feeds.public_files import Interest, PublicFiles
 from launcher.aws.session import CredentialsError, NoAccountError
-from launcher.catalog.bill import item_units, usage_types
 from launcher.catalog.fetched_prices import FetchedPrice, FetchedPrices, Refusal, Unmatched
 from launcher.catalog.load import Catalog
 from launcher.catalog.price_moves import KnownPrice, Move, jumps, known_prices, vanished_prices
 from launcher.catalog.selector import SAGEMAKER, Key
+from launcher.catalog.usage_types import item_units, usage_types
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest

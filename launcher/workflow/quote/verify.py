@@ -10,8 +10,8 @@ from launcher.aws.clients import Sessions
 from launcher.aws.identity import caller
 from launcher.aws.price_calculator import RATE_TYPE, Usage
 from launcher.aws.price_list import Product
-from launcher.catalog.bill import usage_types
 from launcher.catalog.billed import is_usage_type
+from launcher.catalog.usage_types import usage_types
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError

@@ -32,10 +32,11 @@ from launcher.workflow.history.attempts import attempts, last_start, read_events
 from launcher.workflow.history.run_index import publish
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.cluster_handle import cluster_handle
-from launcher.workflow.run.disruption import Undisturbed, disruption_for, guard_called
+from launcher.workflow.run.disruption import Undisturbed, disruption_for
 from launcher.workflow.run.earlier_step import begin_at, begin_text
 from launcher.workflow.run.event_texts import notify_of_event
 from launcher.workflow.run.follow import Follower, Listeners, StopCondition
+from launcher.workflow.run.guard_calls import guard_called
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.relaunch import prefix_suffix, with_checkpoint_suffix

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from launcher.model.meter import Meter
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.deploy.steps import DeployOptions
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.run.follow import Progress
 
 

@@ -21,7 +21,7 @@ from launcher.rendering.names import FRESH_FOLDER, OUTPUTS, stack_name
 from launcher.rendering.slurm_job import JOB_FILE
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.deploy.account import Account
-from launcher.workflow.deploy.steps import DeployContext
+from launcher.workflow.deploy.context import DeployContext
 from launcher.workflow.run.checkpoints import survey
 from launcher.workflow.run.checkpoints_transfer import writer
 from launcher.workflow.run.earlier_step import begin_text, earlier

@@ -15,8 +15,8 @@ from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.in_sandbox import context_in
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote

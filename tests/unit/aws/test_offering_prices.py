@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.aws.capacity_offers import capacity_blocks
+from launcher.aws.capacity_block_prices import capacity_blocks
 from launcher.aws.training_plans import training_plans
 from launcher.model.errors import AwsError
 from tests.emulators.aws_prices import Fault

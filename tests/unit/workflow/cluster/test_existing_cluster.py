@@ -12,8 +12,8 @@ from launcher.model.errors import ImpossibleError
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.readback.reading import QueueState
 from launcher.workflow.cluster.readback.training import fits
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.plans import EXAMPLES

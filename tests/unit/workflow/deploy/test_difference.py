@@ -23,6 +23,7 @@ from launcher.model.update import KeyChange, Needs
 from launcher.records import run_folder
 from launcher.records.deploy_lock import deploying
 from launcher.records.run_folder import undone_if_declined
+from launcher.workflow.deploy.context import DeployContext, DeployOptions
 from launcher.workflow.deploy.deployment import show_deployment
 from launcher.workflow.deploy.difference import (
     AssemblyDifference,
@@ -35,7 +36,6 @@ from launcher.workflow.deploy.difference import (
     shown_only,
 )
 from launcher.workflow.deploy.stack_deployment import Deployment
-from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 from launcher.workflow.doctor.rates import UNCOUNTED, hourly_rate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price

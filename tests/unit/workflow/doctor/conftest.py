@@ -12,7 +12,7 @@ import pytest
 
 from launcher.aws.session import Session
 from launcher.catalog.load import load
-from launcher.workflow.doctor.account import BILLING
+from launcher.workflow.doctor.billing import BILLING
 from launcher.workflow.doctor.diagnosis import PLAN_EXAMINATIONS, diagnose, subject_of
 from launcher.workflow.doctor.examination import examine
 from launcher.workflow.quote.options import PriceOptions

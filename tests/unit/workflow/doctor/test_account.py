@@ -13,8 +13,8 @@ from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Outcome
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
+from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import deploy_quote
-from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.model.administrator import by_administrator
 from launcher.model.diagnosis import Outcome
-from launcher.workflow.doctor.existing import EXISTING
+from launcher.workflow.doctor.existing_access import EXISTING
 from tests.emulators.aws_account import DENIED, EC2_DENIED
 from tests.unit.workflow.doctor.conftest import REGION, actions_of, client, decision
 
