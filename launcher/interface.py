@@ -335,7 +335,7 @@ def down(name: str, *, region: str | None = None, notify: Notify = _silent, opti
     from launcher.answers import down as answer
     from launcher.aws.session import Session
     from launcher.catalog.load import load
-    from launcher.workflow.cluster.reach import environment_of_newest
+    from launcher.workflow.cluster.run_environment import environment_of_newest
     from launcher.workflow.deploy.down import record_removal, subject, survey, take_down
     from launcher.workflow.history.idle_tail import learn_tails
 

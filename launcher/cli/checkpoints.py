@@ -190,7 +190,7 @@ def restore(
 
 def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
     """The checkpoint store of a plan name or an S3 URI."""
-    from launcher.workflow.cluster.reach import environment_of_run
+    from launcher.workflow.cluster.run_environment import environment_of_run
     from launcher.workflow.run.checkpoints import place_of, store_at
 
     if source.startswith("s3://"):

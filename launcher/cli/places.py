@@ -151,7 +151,7 @@ def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str,
     if sandbox or region is not None:
         return environment(sandbox=sandbox)
     from launcher.submit.jobs import SchedulerEndedError
-    from launcher.workflow.cluster.reach import SandboxOutOfReachError, environment_of_newest
+    from launcher.workflow.cluster.run_environment import SandboxOutOfReachError, environment_of_newest
 
     try:
         return dict(environment_of_newest(name, Path.cwd(), os.environ))

@@ -28,7 +28,8 @@ from launcher.records.submission import SANDBOX, HeadNode, Submission
 from launcher.sandbox import processes, running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.jobs import SchedulerEndedError
-from launcher.workflow.cluster.reach import SandboxOutOfReachError, removal_of, sandbox_of
+from launcher.workflow.cluster.reach import removal_of
+from launcher.workflow.cluster.run_environment import SandboxOutOfReachError, sandbox_of
 from tests.documents import read_document
 from tests.sandbox.clients import client, slipway
 from tests.sandbox.slurm_cluster import deploy, script_in

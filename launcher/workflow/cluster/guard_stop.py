@@ -15,7 +15,7 @@ from launcher.model.errors import SlipwayError
 from launcher.model.monitoring import FAILED_BOOT, GUARD_STATES, GUARD_STOP, MESSAGE_FOLDER, SENT_FOLDER
 from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
-from launcher.workflow.cluster.reach import environment_of
+from launcher.workflow.cluster.run_environment import environment_of
 
 LINES = 5
 REPORT_BYTES = 64 * 1024

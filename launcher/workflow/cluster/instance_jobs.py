@@ -33,7 +33,7 @@ from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import JobConnection
 from launcher.workflow.cluster.guard_stop import REPORT_BYTES
-from launcher.workflow.cluster.reach import sandbox_of
+from launcher.workflow.cluster.run_environment import sandbox_of
 
 LOG = "log.txt"
 FILES, ENDED, BOOTS = "files", "ended", "boots"

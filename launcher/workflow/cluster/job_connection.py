@@ -8,7 +8,8 @@ from launcher.records.submission import Submission
 from launcher.submit.shell import Shell
 from launcher.targets.clusters import cluster_at
 from launcher.workflow.cluster.deployed import JobConnection
-from launcher.workflow.cluster.reach import connect, environment_of
+from launcher.workflow.cluster.reach import connect
+from launcher.workflow.cluster.run_environment import environment_of
 
 
 def connect_job(submission: Submission, environment: Mapping[str, str]) -> JobConnection:

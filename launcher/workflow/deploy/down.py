@@ -33,7 +33,7 @@ from launcher.records.report_document import report_document, stored_report
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.clusters import cluster_at
 from launcher.targets.registry import TARGETS
-from launcher.workflow.cluster.reach import region_in_sandbox
+from launcher.workflow.cluster.run_environment import region_in_sandbox
 from launcher.workflow.deploy.failed_creation import with_left_resources
 from launcher.workflow.deploy.running_jobs import running_jobs
 from launcher.workflow.doctor import leftovers

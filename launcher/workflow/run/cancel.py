@@ -14,7 +14,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import read_submission
 from launcher.workflow.cluster.job_connection import connect_job
-from launcher.workflow.cluster.reach import environment_of_run
+from launcher.workflow.cluster.run_environment import environment_of_run
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import find_submission
 

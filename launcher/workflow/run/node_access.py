@@ -23,14 +23,9 @@ from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.cluster.reach import (
-    connect,
-    connection_to,
-    environment_of_run,
-    gone_if_removed,
-    sandbox_of,
-)
+from launcher.workflow.cluster.reach import connect, connection_to, gone_if_removed
 from launcher.workflow.cluster.readback.training import COMPLETE
+from launcher.workflow.cluster.run_environment import environment_of_run, sandbox_of
 
 
 @contextmanager

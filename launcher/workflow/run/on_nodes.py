@@ -10,7 +10,8 @@ from launcher.records.submission import read_submission
 from launcher.submit.jobs import JobNodes
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.job_connection import connect_job
-from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed
+from launcher.workflow.cluster.reach import gone_if_removed
+from launcher.workflow.cluster.run_environment import environment_of_run
 from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.submission import find_submission
 

@@ -28,13 +28,8 @@ from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, 
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.guard_stop import guard_stop, read_endpoint_stop
 from launcher.workflow.cluster.job_connection import connect_job
-from launcher.workflow.cluster.reach import (
-    SandboxOutOfReachError,
-    environment_of,
-    environment_of_run,
-    gone_if_removed,
-    removal_of,
-)
+from launcher.workflow.cluster.reach import gone_if_removed, removal_of
+from launcher.workflow.cluster.run_environment import SandboxOutOfReachError, environment_of, environment_of_run
 from launcher.workflow.history.attempts import (
     STOPPED,
     attempts,

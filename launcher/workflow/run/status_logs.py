@@ -14,7 +14,8 @@ from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, read_submission
 from launcher.submit.jobs import UnreachableError
 from launcher.workflow.cluster.job_connection import connect_job
-from launcher.workflow.cluster.reach import environment_of, gone_if_removed, removal_of
+from launcher.workflow.cluster.reach import gone_if_removed, removal_of
+from launcher.workflow.cluster.run_environment import environment_of
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import find_submission
