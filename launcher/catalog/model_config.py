@@ -182,6 +182,7 @@ def dimensions_of(document: object) -> ModelSpec:
     """
     if not isinstance(document, dict):
         raise ModelConfigError("it is no mapping, as a config.json is")
+    # A model of several media states its text model in a part of the file.
     nested = next((document[part] for part in TEXT_PARTS if isinstance(document.get(part), dict)), None)
     fields = {**document, **nested} if nested is not None else document
     return _Counter(fields).dimensions()
@@ -212,6 +213,7 @@ class _Counter:
         if self.experts and unknown and not self._int(*EXPERT_WIDTHS):
             raise ModelConfigError(f"it has experts, and the meaning of {unknown[0]} is not known")
         self.mamba = bool(fields.get("mamba_num_heads"))
+        # A gated feed-forward part has three matrices (gate, up, down), a plain one has two.
         self.gate = 2 if self.mamba or str(fields.get("model_type")) in {"gpt2", "gpt_neox", "phi", "starcoder2"} else 3
 
     def _refuse_uncounted(self) -> None:
@@ -225,6 +227,7 @@ class _Counter:
         """The first of some fields that is a positive whole number; 0 without one."""
         for name in names:
             value = self._fields.get(name)
+            # true is an int in Python.
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 return value
         return 0
@@ -255,6 +258,7 @@ class _Counter:
         attention = [self._attention(kind) for kind in kinds]
         mlps = [self._mlp(layer) for layer in range(self.layers)]
         tied = bool(self._fields.get("tie_word_embeddings", self.type.startswith(TIED)))
+        # Tied embeddings are one matrix for input and output.
         embeddings = self.vocab * self.hidden * (1 if tied else 2)
         total = embeddings + sum(attention) + sum(whole for whole, _ in mlps)
         active = embeddings + sum(attention) + sum(part for _, part in mlps)
@@ -308,13 +312,16 @@ class _Counter:
         """The kind of a layer where the file states a period, or nothing."""
         every = self._int("full_attention_interval")
         if every and self._int("linear_num_value_heads"):
+            # The last layer of each period has full attention.
             return "full" if (layer + 1) % every == 0 else "linear"
         every = self._int("sliding_window_pattern", "_sliding_window_pattern")
         if every and self._int("sliding_window"):
             return "full" if (layer + 1) % every == 0 else "window"
         window = self._int("sliding_window") if self._fields.get("use_sliding_window", True) else 0
+        # A window as long as the context leaves nothing out.
         if not window or window >= (self._int("max_position_embeddings") or window + 1):
             return "full"
+        # Gemma 2 alternates, and no field of its file says so.
         return "full" if self.type == "gemma2" and layer % 2 else "window"
 
     @property
@@ -362,6 +369,7 @@ class _Counter:
         return self.hidden * (queries + keys + heads * value)
 
     def _latent_layer(self) -> int:
+        # Latent attention: queries and cached values pass through low ranks (DeepSeek-V2, arXiv 2405.04434, 2.1).
         rope, nope = self._int("qk_rope_head_dim"), self._int("qk_nope_head_dim")
         value, rank, cached = self._int("v_head_dim"), self._int("q_lora_rank"), self._int("kv_lora_rank")
         query = self.heads * (nope + rope)
@@ -380,12 +388,14 @@ class _Counter:
         keys = self._required_int("linear_num_key_heads") * self._required_int("linear_key_head_dim")
         heads = self._required_int("linear_num_value_heads")
         values = heads * self._required_int("linear_value_head_dim")
+        # Gated DeltaNet: query, key, value and output gate, two scalars a head, and the output projection.
         return self.hidden * (2 * keys + 2 * values + 2 * heads) + values * self.hidden
 
     def _mamba_layer(self) -> int:
         heads = self._required_int("mamba_num_heads")
         inner = heads * self._required_int("mamba_head_dim")
         states = 2 * self._required_int("n_groups") * self._required_int("ssm_state_size")
+        # Mamba-2: gate and input, the states B and C of each group, one step size a head, and the output projection.
         return self.hidden * (2 * inner + states + heads) + inner * self.hidden
 
     @property
@@ -398,6 +408,7 @@ class _Counter:
         if stated:
             return stated
         shared = self._int("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+        # Llama 4 has one shared expert, and no field of its file says so.
         if not shared and self.type.startswith("llama4"):
             shared = 1
         return shared * self._expert_width
@@ -428,6 +439,7 @@ class _Counter:
             return (self.gate * self.hidden * width,) * 2
         latent = self._int("moe_latent_size")
         expert = self.gate * (latent or self.hidden) * self._expert_width
+        # Every token uses the router, the shared experts, and the projections to and from the latent width.
         always = self.hidden * self.experts + self.gate * self.hidden * self._shared_width + 2 * self.hidden * latent
         if self._fields.get("enable_moe_block"):
             always += self.gate * self.hidden * self.inter

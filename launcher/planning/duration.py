@@ -376,9 +376,11 @@ def numbers(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Traini
         low=tokens / speed.tokens_high / SECONDS_PER_HOUR, mid=mid_h, high=tokens / speed.tokens_low / SECONDS_PER_HOUR
     )
     run_scale = facts.run_scale
+    # The widths are independent of each other: they add as squares, in logarithms.
     slower = math.hypot(math.log(speed.tokens_mid / speed.tokens_low), facts.quantile * run_scale, lost.half_width)
     faster = math.hypot(math.log(speed.tokens_high / speed.tokens_mid), facts.quantile * run_scale)
     expected_mid = mid_h * goodput.run_factor(shape, facts) * (1.0 + lost.fraction)
+    # No run is faster than its steady rate.
     expected_low = max(expected_mid * math.exp(-faster), steady.low)
     expected_high = max(expected_mid * math.exp(slower), steady.high)
     compiled = facts.constants["neuron_compile_minutes"] if shape.accelerator.family == "neuron" else None

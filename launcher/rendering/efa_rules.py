@@ -37,6 +37,7 @@ def pod_templates(document: Document) -> list[Document]:
         return [replica_spec["template"] for replica_spec in spec["pytorchReplicaSpecs"].values()]
     if "replicaSpecs" in spec:
         return [replica_spec["template"] for replica_spec in spec["replicaSpecs"]]
+    # A DaemonSet or Deployment has a pod template too, and runs no job.
     return [spec["template"]] if "template" in spec and document.get("kind") == "Job" else []
 
 
@@ -100,6 +101,7 @@ def stack_findings(template: Document, facts: InstanceType) -> Iterator[Finding]
         properties = resource.get("Properties", {})
         if resource["Type"] == _TEMPLATE and properties["LaunchTemplateData"].get("InstanceType") == facts.name:
             yield from _interface_findings(name, properties["LaunchTemplateData"], facts, speaking)
+            # A node group names its launch template; its subnets are its own.
             users = [(key, one) for key, one in resources.items() if one["Type"] == _NODES]
             for key, one in users:
                 uses = one["Properties"].get("LaunchTemplate", {}).get("Id") == {"Ref": name}

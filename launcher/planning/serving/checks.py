@@ -77,6 +77,7 @@ def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
         spec is not None
         and spec.max_positions
         and longest > spec.max_positions
+        # A model that is not served at all has that error alone.
         and not _unserved_reason(serve, catalog)
     ):
         message = f"{longest:,} tokens are more than the {spec.max_positions:,} positions of {spec.name}"
@@ -174,6 +175,7 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
             allowed = "; ".join(f"{', '.join(map(str, type_name))} on {name}" for name, type_name in taken.items())
             message = f"{degree} is not a supported degree of tensor parallelism there, allowed: {allowed}"
             yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
+    # A format that one of the chips runs is no error: candidates of the others are ruled out one by one.
     refused = [reason for chip in chips if (reason := unserved_precision(serve.weight_format, chip))]
     if refused and len(refused) == len(chips):
         yield error("precision", f"{PATH}.precision", refused[0])
@@ -225,6 +227,7 @@ def _zones(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> It
     few = {region: count for region in regions if (count := few_zones(serve, region, catalog)) is not None}
     if few:
         known = ", ".join(f"{count} in {region}" for region, count in few.items())
+        # Another region of the plan may have enough zones.
         say = error if len(few) == len(regions) else warning
         yield say("too-many-zones", path, f"{serve.zones} zones, but {known}", f"set it to {min(few.values())} or less")
 
@@ -245,6 +248,7 @@ def _purchase(
         hint = "set it to bedrock or any, or give the model's {params_b: N}"
         yield error("bedrock-only", "purchase.option", message, hint)
     if PurchaseOption.CAPACITY_BLOCK in options:
+        # With another option in the plan there are still candidates.
         say = error if len(options) == 1 else warning
         message = f"{PurchaseOption.CAPACITY_BLOCK} ends after some days, but an endpoint keeps running"
         yield say("no-serving-option", "purchase.option", message, "set it to on-demand")
@@ -296,6 +300,7 @@ def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
     }
     away = [region for region, having in other.items() if having]
     if away:
+        # With another option in the plan there are still candidates.
         say = error if len(options) == len(away) else warning
         message = f"{' and '.join(kinds)} cannot be bought as {', '.join(away)}"
         hint = f"set target.kind to {' or '.join(other[away[0]])}, or purchase.option to on-demand"

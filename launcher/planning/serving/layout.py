@@ -138,6 +138,7 @@ def _batches(workload: ServingWorkload, chip: Accelerator) -> tuple[int, ...]:
     """Batches to try, the smallest first, so that a misfit message shows the smallest cache."""
     if workload.batch_size is not None:
         return (workload.batch_size,)
+    # Without an answer nothing is decoded, and a batch gains nothing.
     if not workload.answer_tokens:
         return (1,)
     return NEURON_BATCHES if chip.family == "neuron" else GPU_BATCHES
@@ -185,11 +186,13 @@ def _misfit(copy: Copy, group: int) -> str | None:
     """Why a copy does not fit its chips: Neuron reserves the compiled length for each request, a GPU only live ones."""
     if family(copy) == "neuron":
         return footprint.misfit(copy)
+    # vLLM gives each GPU as many attention heads as the others.
     if copy.model.heads % group:
         return f"{copy.model.heads} attention heads cannot be split over {group} GPUs"
     one = footprint.misfit(replace(copy, batch=1))
     if one is not None or not copy.output_tokens:
         return one
+    # On average, half of the answer is in the cache.
     length = copy.input_tokens + copy.output_tokens / 2
     capacity = footprint.max_live(copy, length=length, limit=copy.batch)
     return (
@@ -210,6 +213,7 @@ def _estimate(
     one = rate(copy, known)
     tokens = one.tokens_per_s * copies * factor
     if measured is not None:
+        # Another layout than the measured one is never expected to be faster.
         tokens = min(tokens, measured.tokens_per_s)
     spread = known.spread[family(copy)]
     if unmeasured or known.rows_by_chip.get(copy.accelerator.name, 0) < FEW_ROWS:

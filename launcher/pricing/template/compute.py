@@ -49,6 +49,7 @@ def launch_of(data: Mapping[str, Any], template: Template) -> Launch:
         type=data.get("InstanceType"),
         market=MARKETS.get(market, ON_DEMAND),
         block_devices=data.get("BlockDeviceMappings"),
+        # Templates write the flag as a boolean or as a text.
         addresses=sum(str(one.get("AssociatePublicIpAddress")).lower() == "true" for one in (*interfaces, data)),
         reserved=template.referred_resource(target.get("CapacityReservationId"), RESERVATION) is not None,
     )
@@ -57,6 +58,7 @@ def launch_of(data: Mapping[str, Any], template: Template) -> Launch:
 def named_launch(specification: Any, template: Template) -> Launch | None:
     """The launch template that a resource names by its id or name; None if it is not in this template."""
     stated = mapping(specification)
+    # Each type of resource has its own keys for the id and the name of a launch template.
     for key in ("LaunchTemplateId", "LaunchTemplateName", "Id", "Name", "TemplateId"):
         referred = template.referred_resource(stated.get(key), LAUNCH_TEMPLATE)
         if referred is not None:
@@ -88,6 +90,7 @@ def machines(
     if not known:
         reason = why_unknown(stated[0] if stated else None, "InstanceType")
         yield Missing(name=" ".join(filter(None, (name, "instances"))), group="compute", reason=reason)
+    # Instances in a reservation of the same template are billed by the reservation.
     elif not reserved:
         yield Instances(types=known, count=count, most=most, name=name, market=bought)
     if launch is None:
@@ -229,6 +232,7 @@ def node_group(resource: Resource, template: Template) -> Iterator[Part]:
     stated = types if isinstance(types, list) else []
     if launch is None and "LaunchTemplate" not in properties:
         disk = {"VolumeSize": properties.get("DiskSize", EKS_DISK_GIB)}
+        # EKS starts t3.medium if no type is named (EKS API reference, CreateNodegroup).
         known = tuple(kind for kind in stated or ["t3.medium"] if isinstance(kind, str))
         yield Instances(types=known, count=counts[0], most=counts[1], market=market)
         yield from times(volume(disk, "disk", default="gp3"), *counts)
@@ -262,6 +266,7 @@ def batch(resource: Resource, template: Template) -> Iterator[Part]:
     """A compute environment of AWS Batch: its vCPUs, as instances of the dearest type that it names."""
     compute = mapping(resource.properties.get("ComputeResources"))
     kind = compute.get("Type")
+    # Fargate is billed by vCPU and GiB, not by instance.
     if kind not in {"EC2", "SPOT"}:
         reason = why_unknown(kind, "Type") if not isinstance(kind, str) else f"{kind} has no price here"
         yield Missing(name="vCPUs", group="compute", reason=reason)

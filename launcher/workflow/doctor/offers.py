@@ -150,7 +150,9 @@ class Search:
         ):
             hours = int(length * HOURS_A_DAY)
             end = last + timedelta(hours=hours)
+            # An offer that ends after the deadline is no use to the job.
             latest = min(end, self.until) if self.until is not None else end
+            # Each start is a call in every region: only the shortest length is asked for week by week.
             starts = [self.now + week * WEEK for week in range(LEAD_WEEKS)] if index == 0 else [self.now]
             for start in starts:
                 if start + timedelta(hours=hours) <= latest:
@@ -180,6 +182,7 @@ class Search:
                 region=region,
                 az_id=reservation.az_id or None,
                 instance_type=name,
+                # Before a reservation begins, EC2 counts none of its instances as available.
                 count=reservation.available if reservation.state == "active" else reservation.total,
                 starts_at=reservation.starts_at,
                 ends_at=reservation.ends_at,
@@ -187,6 +190,7 @@ class Search:
             )
             offers.append(owned)
             if reservation.block and reservation.ends_at is not None:
+                # A block that has not begun leaves the hours from its begin.
                 left_h = (reservation.ends_at - max(self.now, reservation.starts_at or self.now)).total_seconds() / 3600
                 missing = request.hours_high - (left_h - BLOCK_LOST_H)
                 days = block_days(missing, 0.0) if missing > 0 else None
@@ -225,6 +229,7 @@ class Search:
         return self.sessions.session(region, service)
 
     def _zone_ids(self, region: str) -> Mapping[str, str]:
+        # Questions of one region run at once, and need the same zones.
         with self._lock:
             if region not in self._zones:
                 self._zones[region] = zones_of.zone_ids(self._session(region, "ec2"))
@@ -347,6 +352,7 @@ def _requests(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
             regions=tuple(dict.fromkeys(regions[name])),
         )
         for name, candidate in sorted(best.items())
+        # Capacity Blocks, training plans and scarce zones are of accelerated types.
         if priced.catalog.instance_types[name].accelerator is not None
     )
 
@@ -361,6 +367,7 @@ def _assess(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer)
 
 def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> tuple[UsdRange | None, str]:
     """Low, middle and high; None with the reason if the job cannot run on it."""
+    # The offer is priced as if it were bought: its fee, its hours and its instances are the plan's.
     request = pinned_to(priced, offer)
     try:
         quoted = price_job(Path(priced.path), request, priced.catalog, priced.now, options).quote(1)

@@ -68,9 +68,11 @@ def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: U
     bare: dict[tuple[str, str, str], list[BilledRow]] = {}
     apart = dict.fromkeys(APART, Decimal(0))
     for row in rows:
+        # Credits and taxes belong to the account, not to a line.
         if row.kind in apart:
             apart[row.kind] += row.dollars(upfront)
             continue
+        # A bill has thousands of rows of few kinds: the line of each kind is found once.
         of = row.service, row.usage_type, row.kind
         if of not in known:
             known[of] = _line_of(row, lines)
@@ -113,6 +115,7 @@ def _line_of(row: BilledRow, lines: Sequence[QuotedLine]) -> int | None:
         return next((number for number in candidates if lines[number].takes_fees), None)
     exact = [number for number in candidates if _is_of(lines[number], row.usage_type)]
     if exact:
+        # Several lines can have a usage type of the same name: without its service a row belongs to none of them.
         return exact[0] if len(exact) == 1 or row.service else None
     by_service = [
         number for number in candidates if row.service and not lines[number].usage_type and not lines[number].takes_fees
@@ -129,6 +132,7 @@ def _compare_line(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront)
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
     fees = any(row.kind is ChargeKind.FEE for row in rows)
     used = [row.quantity for row in rows if row.kind is ChargeKind.USAGE]
+    # A fee pays a whole term: its rows have no hours that could be compared.
     comparable = bool(line.usage_type) and not fees
     quantity = sum(used, Decimal(0)) if comparable else None
     parts = split(line, quantity, usd)
@@ -144,6 +148,7 @@ def _compare_line(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront)
 def _unquoted_line(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upfront) -> Unquoted:
     service, usage_type, description = key
     units = {row.unit for row in rows if row.kind is ChargeKind.USAGE}
+    # Quantities of different units have no sum.
     same = len(units) == 1
     quantity = sum((row.quantity for row in rows if row.kind is ChargeKind.USAGE), Decimal(0)) if same else Decimal(0)
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
@@ -236,6 +241,7 @@ def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> 
 def _from_cost_explorer(options: BillOptions, tag: tuple[str, str], period: Period) -> list[BilledRow]:
     session = Session(environment=options.environment, region=HOME)
     begin, end = period.begin.date(), period.end.date()
+    # The end of a query is exclusive, and its shortest period is one day (Cost Explorer API reference).
     return [row for row in billed_rows(session, tag, begin, max(end, begin + DAY)) if period.contains(row)]
 
 

@@ -84,6 +84,7 @@ def setup_of(
     degrees: dict[str, int] = {}
     software = {name: version for event in events for name, version in versions_of(event.get("software")).items()}
     for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
+        # Most lines are the figures of a step: only those with one of these keys are parsed.
         if any(key in line for key in _KEYS):
             layout, versions = setup_in(line)
             degrees, software = layout or degrees, software | versions
@@ -117,6 +118,7 @@ def keep_measurement(name: str, folder: RunFolder, root: Path, catalog: Catalog,
 
 def _add(path: Path, added: Measurement, notify: Notify) -> None:
     known, _ = load_measurements(path)
+    # A run that is measured again adds no second row.
     if any((measurement.run, measurement.measured_at) == (added.run, added.measured_at) for measurement in known):
         return
     try:
@@ -143,6 +145,7 @@ def _quoted_values(quote: StoredQuote, ran: Sequence[Attempt], catalog: Catalog)
         UnreadableInputError: EC2 ran it on several types: its rate is that of none.
     """
     named = {key: getattr(quote, key) for key in ("accelerators", "nodes", "region", "purchase_option", "target")}
+    # A plan may allow several types: EC2 chooses one for each attempt.
     types = {name for attempt in ran for name in attempt.instance_types} or {quote.instance_type or ""}
     if len(types) > 1:
         raise UnreadableInputError(f"the run had several instance types ({', '.join(sorted(types))}): not measured")
@@ -173,6 +176,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     stretches = points(folder)
     samples = _counts_samples(stretches, train)
     rates, steps = _rates(stretches, train.global_batch_tokens, samples=samples)
+    # Without events of the agent, those of the launcher have at least the end of the job.
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
     ran, restore_s = attempts(events), _restore_s(events)
     waits = list(_waits(ran))
@@ -203,6 +207,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         simulated=bool(folder.read_json("report.json").get("simulated")),
         running_h=_running_h(ran),
         interruptions=len(interrupted_attempts(ran)),
+        # The next attempt begins before it restores, so that its wait lacks the restore.
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
@@ -260,6 +265,7 @@ def _rates(
     """Tokens or samples a second, and seconds a step."""
     stretches: list[tuple[float, float, int]] = []
     for reported in attempt_stretches:
+        # From here on, what is counted are tokens or samples, by what the trainer reports.
         lines = [replace(point, tokens=point.samples) for point in reported] if samples else reported
         warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])
         every = max(1, len(warm) // MAX_STRETCHES)
@@ -377,5 +383,6 @@ def try_measurement(name: str, folder: RunFolder, catalog: Catalog) -> Measureme
         return measurement_of(name, folder, catalog)
     except SlipwayError as problem:
         return problem.message
+    # A run folder may be of another version, or edited by hand.
     except (KeyError, TypeError, ValueError) as problem:
         return f"{folder.path.name} is damaged: {type(problem).__name__} {problem}"

@@ -85,6 +85,7 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     hosts = _hosts(request, kinds, (nodes.minimum, nodes.maximum) if nodes is not None else None)
     heads = dict.fromkeys(hosts, tuple(sorted({region for place in places.values() for region in place})))
     count = nodes.minimum if nodes is not None else 1
+    # Reserved rates are in the answers for on demand: they need no query of their own.
     questions = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
     if PurchaseOption.SPOT in options:
         questions += _spot({type_.name: places[type_.name] for type_ in types if SPOT in type_.usage_classes})
@@ -133,6 +134,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
 def for_everything(catalog: Catalog) -> tuple[Question, ...]:
     """The requests for every price that the catalog can store."""
     types = catalog.instance_types.values()
+    # UltraServers are sold in Capacity Blocks alone.
     places = {type_.name: catalog.regions_of(type_.name) for type_ in types if not type_.name.startswith("u-")}
     chips = {type_.name: places[type_.name] for type_ in types if type_.accelerator and type_.name in places}
     ml = {f"ml.{type_.name}": catalog.regions_of(type_.name) for type_ in types if type_.ml or _is_in_sagemaker(type_)}
@@ -251,6 +253,7 @@ def _blocks(request: PlanRequest, catalog: Catalog, facts: InstanceType, count: 
     sold = catalog.regions_offering(facts.name, PurchaseOption.CAPACITY_BLOCK)
     for region in _regions(request, catalog, facts.name):
         if named or region in sold:
+            # EC2 sells blocks of these sizes only: for another size, the rate of one instance is asked for.
             size = count if count in facts.block_counts else 1
             yield Question(kind=CAPACITY_BLOCK, names=(facts.name,), regions=(region,), count=size)
 
@@ -262,6 +265,7 @@ def public_files(questions: Sequence[Question], catalog: Catalog, regions: Seque
     downloads = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
     downloads.append(bands(catalog))
     instances = [name for kind, name in ((ON_DEMAND, "AmazonEC2"), (SAGEMAKER, "AmazonSageMaker")) if kind in kinds]
+    # A file of a service may hold several items: it is read once.
     pairs = [(name, region) for region in regions for name in instances] + list(item_questions(regions))
     downloads += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for name, region in dict.fromkeys(pairs)]
     return tuple(downloads)
