@@ -211,6 +211,7 @@ def stopped_fleet(plan: Plan, session: Session, notify: Notify) -> Iterator[None
     cluster.stop_fleet(session, name, notify)
     try:
         yield
+    # Whatever failed, the user must know that no node starts.
     except BaseException:
         notify(f"the compute fleet of {name} is stopped: the next launch or deployment starts it")
         raise
@@ -292,6 +293,7 @@ def approved_deployment(
         stops = stops_fleet(difference, plan, session, context.notify)
         context.approve()
         stacks_of(plan.place.target).await_changes(session, f"slipway-{plan.cluster_name}", context.notify)
+        # A user may take hours to answer, and others deploy meanwhile.
         states = {name: stacks.find(session, name) for name in difference.states}
         _refuse_in_progress(states)
         moved = [name for name, state in states.items() if state != difference.states[name]]
@@ -367,10 +369,12 @@ def difference_lines(
     yield from (f"  {line}" for line in more)
     if difference.unasked is not None:
         yield f"  Slipway cannot read what exists in AWS ({difference.unasked}): all resources are listed as new"
+    # Nothing exists: a list of every resource as new would say nothing.
     if not difference.before:
         count = sum(len(change.resources) for change in difference.stacks)
         stacks_words = number_of(len(difference.stacks), "new stack")
         after, usd = hourly_rate(difference.after.values(), context.catalog, region), quoted.running_usd_per_hour
+        # The quote's rate counts all nodes; it stands for the templates' if these leave nothing open.
         whole = usd is not None and after.usd and after.scaled is None and not after.unknown
         rate = f"${usd:,.2f} an hour while all nodes run" if whole else after.sentence
         yield f"  {number_of(count, 'resource')} in {stacks_words}; {rate}"
@@ -404,6 +408,7 @@ def _with_effect(key: KeyChange) -> str:
 
 
 def _change_lines(changes: Sequence[ResourceChange]) -> Iterator[str]:
+    # What costs data or nodes comes first: the list may be cut.
     order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.RETAINED, Change.CHANGED, Change.NEW]
     ranked = sorted(changes, key=lambda change: (order.index(change.change), change.type, change.logical_id))
     for change in ranked[:LISTED]:

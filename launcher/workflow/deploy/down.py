@@ -98,6 +98,7 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
         if plan_request.target.region and len(plan_request.target.region) == 1
     ]
     wanted_region = region or next(iter(regions), None)
+    # In a sandbox all regions are one server: the cluster's stacks name its region.
     if wanted_region is None and MARK in environment:
         wanted_region = region_in_sandbox(cluster, environment)
     wanted_region = wanted_region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
@@ -129,6 +130,7 @@ def survey(target: RemovalTarget, session: Session, catalog: Catalog, *, erase: 
     network = stacks.find(session, f"{name}-{NETWORK_STACK}")
     store = stacks.find(session, f"{name}-{STORE_STACK}")
     shared, users = _shared_network(target, session)
+    # A stack is removed before those whose exports it imports.
     going = [stack for stack in (serving, training, network, None if users else shared) if stack is not None]
     if not going and store is None:
         raise _nothing_there(target, session)
@@ -137,6 +139,7 @@ def survey(target: RemovalTarget, session: Session, catalog: Catalog, *, erase: 
     retained += leftovers.requests(session, catalog, target.region, serving)
     if shared is not None and users:
         retained.append(leftovers.used_network(session, catalog, target.region, shared, users))
+    # Last: what is removed before may still write its log or a checkpoint.
     going += [store] if store is not None and erase else []
     kind = kind_of(training)
     result = ExistingResources(
@@ -178,6 +181,7 @@ def kind_of(stack: StackState | None) -> TargetKind | None:
     """The target of a cluster's own stack, by its outputs; None if CloudFormation alone can remove the stack."""
     outputs = set() if stack is None else set(stack.outputs)
     known = [kind for kind, target in TARGETS.items() if target.own_outputs and outputs.issuperset(target.own_outputs)]
+    # One target can have all outputs of another and more: the most specific one is meant.
     return max(known, key=lambda kind: len(TARGETS[kind].own_outputs), default=None)
 
 
@@ -256,6 +260,7 @@ def _with_blockers(
 
 def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
     """Record the removal of the stacks in the reports of a cluster's runs under `root`; report unreadable records."""
+    # A cluster in the sandbox and one on AWS can have the same name.
     removed_states, simulated = dict(removal.stacks), MARK in environment
     for name, folder in run_folder.all_runs(root):
         if name != removal.cluster or not (folder.path / "report.json").is_file():

@@ -54,6 +54,7 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     requirement = f"{principal} may assume {', '.join(names)}"
     yield judge(subject, "rights", requirement, simulate_permissions(session, principal, ["sts:AssumeRole"], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
+        # Calls on named resources are judged with the resources: the store and its key below.
         if resources == EVERYTHING:
             requirement = f"{principal} may make the {len(actions)} calls of a launch without a resource"
             yield judge(subject, "rights", requirement, simulate_permissions(session, principal, actions))
@@ -78,6 +79,7 @@ def store_rights(subject: Subject) -> Iterator[Check]:
     yield _unless_let_in(subject, judge(subject, "store", requirement, decisions), (*SHIPS, "s3:ListBucket"), policy)
     named = plan.request.storage.kms_key_arn if plan.request.target.cluster is None else None
     key = named if uri is None else buckets.default_key(session, bucket)
+    # Without a key of the user's, S3 encrypts with one that needs no permission.
     if key is None or ":key/" not in key:
         return
     suffix = "amazonaws.com.cn" if subject.caller.partition == "aws-cn" else "amazonaws.com"
@@ -139,6 +141,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
         requirement = f"{name} has the permissions that the stacks of {plan.place.target.value} need"
         yield unknown("execution role", requirement, "no such role: the bootstrap above creates it")
         return
+    # The default bootstrap gives CloudFormation every permission: then no list can be compared.
     (administrator,) = simulate_permissions(session, principal, [UNNEEDED])
     if administrator.allowed:
         got = "it is an administrator: the bootstrap has no custom policies"
@@ -173,6 +176,7 @@ def _bootstrap_fix(subject: Subject, attached: Sequence[str], account: PolicyAcc
         )
     lacks = ", ".join(arn.rpartition("/")[2] for arn in missing)
     first = f"{subject.policies_command} writes the policies first"
+    # IAM attaches a limited number of policies: a bootstrap of its own leaves the others alone.
     if len(attached) + len(missing) > MAX_POLICIES:
         account = replace(account, qualifier=OWN_QUALIFIER)
         command = bootstrap_command(account, subject.region, needed, qualified=True)
@@ -252,6 +256,7 @@ def judge(subject: Subject, name: str, requirement: str, decisions: Sequence[Dec
     denied = [decision for decision in decisions if not decision.allowed]
     if not denied:
         return ok(name, requirement, "IAM allows it")
+    # A denial that lacks context of the real call may be none.
     certain = [decision for decision in denied if not decision.missing]
     actions = list(dict.fromkeys(decision.action for decision in certain or denied))
     shown = ", ".join(actions[:MAX_NAMED])

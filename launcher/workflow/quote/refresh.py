@@ -97,6 +97,7 @@ def refresh_file(
     try:
         every = (*questions, *bands_and_items(questions, catalog))
         return refresh(every, catalog=catalog, environment=environment, now=now, notify=notify)
+    # Without an account most prices are public, in files of hundreds of megabytes.
     except NoAccountError:
         notify("  no AWS credentials: reading AWS's public price files")
     named = sorted({region for question in questions for region in question.regions})
@@ -263,6 +264,7 @@ def refresh_public(
 
 def _files(environment: Mapping[str, str], catalog: Catalog) -> PublicFiles:
     """AWS's public files in this environment, for the prices that the catalog has tables for."""
+    # The public files have no prices of UltraServers.
     types = frozenset(name for name in catalog.instance_types if not name.startswith("u-"))
     interest = Interest(
         types=types,
@@ -278,6 +280,7 @@ def _reachable(
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The requests without the regions that the account may not use, and those regions."""
     asked_regions = {region for question in questions if question.kind in REGIONAL for region in question.regions}
+    # One region is the user's own choice: if the account may not use it, its answer says so.
     if len(asked_regions) <= 1:
         return tuple(questions), ()
     try:
@@ -341,6 +344,7 @@ class _Run:
         self.total = len(missing)
         with stage(self.notify, self._questions) as self.asking:
             self._fetch({question: _recent_rows(question, catalog) for question in missing})
+        # Until then a repeated refresh sends only what is missing.
         if not self.failures and not self.refused:
             self.cache.finish()
         return RefreshReport(
@@ -394,6 +398,7 @@ class _Run:
         if isinstance(problem, CredentialsError):
             raise problem
         self.came += 1
+        # One cause, such as a missing permission, fails the question of every region.
         reported = any(failure.message == problem.message for _, failure in self.failures)
         self.failures.append((question.text, problem))
         self._report_answer(question.text)
