@@ -12,6 +12,11 @@ from launcher.catalog import tables
 from launcher.catalog.plausibility import mark_implausible
 from launcher.catalog.tables import Table
 
+Place: TypeAlias = tuple[str, str]
+"""Instance type (or bill item) and region."""
+AnyKey = TypeVar("AnyKey", bound=tuple[str, ...])
+AnyRow = TypeVar("AnyRow", bound=tuple[str, ...])
+
 
 class Row(NamedTuple):
     """One price as in its file: text, not yet a `Price`. An empty `usd` marks a row with the reason for no price."""
@@ -76,12 +81,6 @@ class Source(NamedTuple):
     kind: str
     title: str
     note: str
-
-
-Place: TypeAlias = tuple[str, str]
-"""Instance type (or bill item) and region."""
-AnyKey = TypeVar("AnyKey", bound=tuple[str, ...])
-AnyRow = TypeVar("AnyRow", bound=tuple[str, ...])
 
 
 class Index(Mapping[AnyKey, list[AnyRow]]):

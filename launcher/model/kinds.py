@@ -12,6 +12,8 @@ from typing import Any
 from launcher.model.record import record
 
 S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
+_NO_TEXT = re.compile(r"[0-9e-]+|0[xo][0-9a-f]+|y|n|yes|no|on|off|true|false|null|nan|inf")
+"""Names that YAML reads as a number, a date or a switch without quotes."""
 
 
 @record
@@ -30,10 +32,6 @@ class Text(Kind):
     form: str = "text"
     hidden: bool = False
     fix: Callable[[str], str] | None = None
-
-
-_NO_TEXT = re.compile(r"[0-9e-]+|0[xo][0-9a-f]+|y|n|yes|no|on|off|true|false|null|nan|inf")
-"""Names that YAML reads as a number, a date or a switch without quotes."""
 
 
 def name_fix(text: str) -> str:

@@ -26,6 +26,9 @@ from slipway_aws.priced import PricedConstruct
 GATE = "slipway:gate"
 """Context: 0 turns the gate off, so that an app that it refuses can be removed."""
 
+SHOWN = 3
+"""The dearest lines that a violation names."""
+
 
 @jsii.implements(IPolicyValidationPlugin)
 class BudgetGate:
@@ -125,10 +128,6 @@ class BudgetGate:
         """
         region = self._region if Token.is_unresolved(stack.region) else stack.region
         return estimate_template(path, load(), datetime.now(UTC), region, stack.stack_name)
-
-
-SHOWN = 3
-"""The dearest lines that a violation names."""
 
 
 def _resource(line: EstimateLine) -> str:
