@@ -97,14 +97,17 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
 
 
 class _Watch(NamedTuple):
-    """One metric and its threshold: `datapoints` of `periods` periods of `period` seconds beyond it raise the alarm."""
+    """One metric and its threshold: some datapoints of the last periods beyond it raise the alarm."""
 
     text: str
     metric: str
     statistic: str
     threshold: float
+    # Seconds.
     period: int
+    # The number of last periods that count.
     periods: int = 1
+    # The number of them that must be beyond the threshold.
     datapoints: int = 1
     comparison: str = "GreaterThanOrEqualToThreshold"
     missing: str = "notBreaching"

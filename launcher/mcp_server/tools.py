@@ -66,18 +66,18 @@ _PLAN: Mapping[str, Mapping[str, Any]] = {"file": FILE, **PRICING}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool: `document` is the schema of its result, None for text; `acts` that it spends or removes.
-
-    `calls_aws` is said to the client, as a hint that the answer depends on an account.
-    """
+    """One tool."""
 
     name: str
     about: str
     arguments: Mapping[str, Mapping[str, Any]]
     required: Sequence[str]
     words: Words
+    # The schema of its result, None for text.
     document: str | None
+    # Whether it spends or removes.
     acts: bool = False
+    # A hint for the client: the answer depends on an account.
     calls_aws: bool = False
 
     @property

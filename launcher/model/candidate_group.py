@@ -10,17 +10,16 @@ Term = tuple[SavingsPlanKind | None, int | None]
 
 
 class CandidateGroup(NamedTuple):
-    """One instance type on one target with one purchase option; without costs and times.
-
-    `locations` are regions with a zone id, None for any zone; `node_counts` numbers of nodes, fewest first; `terms`
-    kinds and years of commitments, (None, None) without a commitment.
-    """
+    """One instance type on one target with one purchase option; without costs and times."""
 
     target: TargetKind
     instance_type: str
     option: PurchaseOption
+    # Regions with a zone id, None for any zone.
     locations: tuple[tuple[str, str | None], ...]
+    # Fewest first.
     node_counts: tuple[int, ...]
+    # Kinds and years of commitments, (None, None) without a commitment.
     terms: tuple[Term, ...] = ((None, None),)
 
     @property

@@ -21,17 +21,16 @@ Pass Secrets Manager secrets through environment variables)."""
 
 @record
 class SecretReference:
-    """A secret or parameter: its service, region and own ARN, for requests and policies.
-
-    `key`: of the JSON object that a key/value secret is; empty: the whole text. `stage` and `version`: of the secret,
-    or a parameter's version or label; empty: the current one.
-    """
+    """A secret or parameter: its service, region and own ARN, for requests and policies."""
 
     service: str
     region: str
     arn: str
+    # Of the JSON object that a key/value secret is; empty: the whole text.
     key: str = ""
+    # The stage of a secret; empty: none is named.
     stage: str = ""
+    # The version of a secret or parameter, or the label of a parameter; empty: the current one.
     version: str = ""
 
     @property

@@ -59,16 +59,15 @@ class Alternative:
 
 @record(slots=False)
 class PricedRequest(ABC, Generic[Candidate_co]):
-    """A request with its candidates, best first; a quote is computed on demand.
+    """A request with its candidates, best first; a quote is computed on demand."""
 
-    `path` is the path of the plan file. `considered` counts the combinations that were examined; `findings` are those
-    of the whole plan.
-    """
-
+    # The path of the plan file.
     path: str
     context: PricingContext
     candidates: Sequence[Candidate_co]
+    # Those of the whole plan.
     findings: tuple[Finding, ...]
+    # The number of combinations that were examined.
     considered: int
     blocking: tuple[Finding, ...] = ()
     """Those for which a launch is refused, whichever candidate it takes."""

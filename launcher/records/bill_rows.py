@@ -53,16 +53,15 @@ _AMORTISED: Mapping[str, Sequence[str]] = {
 
 @dataclass(slots=True, kw_only=True)
 class RowReader:
-    """Reads the rows of one tag from export files.
-
-    `resources` are ids whose fees count regardless of tags and payment dates: a reservation, a training plan.
-    Afterwards `read` is the number of rows read, and `knows_tag` whether any file has a column for the tag.
-    """
+    """Reads the rows of one tag from export files."""
 
     tag: tuple[str, str]
     period: Period
+    # Ids whose fees count regardless of tags and payment dates: a reservation, a training plan.
     resources: Sequence[str] = ()
+    # The number of rows read so far.
     read: int = 0
+    # Whether one of the files has a column for the tag.
     knows_tag: bool = False
     _key: str = field(init=False)
 

@@ -125,18 +125,17 @@ def missing_program(environment: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionShell:
-    """A node that a session reaches.
-
-    `target` is its Systems Manager target; `home` replaces the user's home folder; `stage` puts a file where the node
-    can download it and returns its `s3://` URI.
-    """
+    """A node that a session reaches."""
 
     name: str
+    # Its target in Systems Manager.
     target: str
     region: str
     user: str
+    # Replaces the user's home folder.
     home: str
     environment: Mapping[str, str]
+    # Puts a file where the node can download it, and returns its `s3://` URI.
     stage: Callable[[Path], str]
 
     chunk_bytes = 15_000

@@ -17,14 +17,17 @@ Application: TypeAlias = Callable[[Environ, Callable[..., Any]], Iterable[bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Request:
-    """One request to S3. `path` is /bucket/key, decoded; `bytes` is the answer's size, `sent` the request's."""
+    """One request to S3."""
 
     time: str
     method: str
+    # /bucket/key, decoded.
     path: str
     query: str
     status: int
+    # The size of the answer.
     bytes: int
+    # The size of the request.
     sent: int
 
     @property

@@ -12,18 +12,17 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource of one stack.
-
-    `model` is the emulation: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not created).
-    `reason` explains "nothing". `ignored` are the properties of the template that were never read.
-    """
+    """One resource of one stack."""
 
     stack: str
     logical_id: str
     type: str
     physical_id: str
+    # The emulation: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not created).
     model: str
+    # Why nothing was created.
     reason: str = ""
+    # The properties of the template that were never read.
     ignored: tuple[str, ...] = ()
 
 

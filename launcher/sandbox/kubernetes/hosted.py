@@ -64,11 +64,7 @@ def _locate_object(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, di
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodNodeGroup:
-    """The instances of a node group, all of the same kind.
-
-    `room` are the resources of each instance for pods in addition to devices; `devices` are the resources that its
-    device plugins report. `managed`: they are a managed node group of EKS.
-    """
+    """The instances of a node group, all of the same kind."""
 
     group: str
     count: int
@@ -76,9 +72,12 @@ class PodNodeGroup:
     capacity_type: str
     zone: str
     zone_id: str
+    # The resources of each instance for pods, in addition to devices.
     room: Mapping[str, str]
+    # The resources that the device plugins of an instance report.
     devices: Mapping[str, str]
     labels: Mapping[str, str]
+    # Whether they are a managed node group of EKS.
     managed: bool = True
 
     @property

@@ -58,16 +58,19 @@ _KILL_WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """The options of a script. `time_limit_s` is None without a limit; `partition` and `chdir` may be empty."""
+    """The options of a script."""
 
     job_name: str
+    # Empty: the default partition.
     partition: str
     nodes: int
     tasks_per_node: int
     output: str
     error: str
     append: bool
+    # Empty: the folder of the submission.
     chdir: str
+    # None without a limit.
     time_limit_s: int | None
     requeue: bool | None
 

@@ -61,17 +61,17 @@ class NodeGroupContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksContext:
-    """An EKS cluster (templates/eks/cluster.yaml.j2). `addons` are versions by name.
-
-    `settings` are the JSON settings of some add-ons. `public_cidrs` may reach its API; if empty, the API is private.
-    """
+    """An EKS cluster (templates/eks/cluster.yaml.j2)."""
 
     name: str
     version: str
+    # The addresses that may reach its API; empty: the API is private.
     public_cidrs: tuple[str, ...]
     log_types: tuple[str, ...]
+    # Versions by name.
     addons: tuple[Tag, ...]
     groups: tuple[NodeGroupContext, ...]
+    # The JSON settings of some add-ons.
     settings: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -30,17 +30,16 @@ STATUS_OF_ENDING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of a job at one moment; `steps` is the planned number of steps, if the trainer reports it.
-
-    `saved_is_count`: nothing tells the trainer's step, and `saved_step` counts saves.
-    """
+    """The state of a job at one moment."""
 
     attempt: int
     step: int | None
+    # The planned number of steps, if the trainer reports it.
     steps: int | None
     loss: float | None
     saved_step: int | None
     elapsed_s: float
+    # Nothing tells the trainer's step: `saved_step` counts saves.
     saved_is_count: bool = False
 
 
