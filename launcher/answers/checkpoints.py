@@ -163,6 +163,10 @@ def _place(checkpoint: Checkpoint) -> str:
     return place_text(checkpoint.step, counted=checkpoint.counted)
 
 
+def _state(checkpoint: Checkpoint) -> str:
+    return "withdrawn" if checkpoint.withdrawn else "yes" if checkpoint.complete else "no"
+
+
 def _writer(checkpoint: Checkpoint) -> str:
     """The writer of a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
     return WRITERS.get(checkpoint.form or "", "-".join((checkpoint.run or "").rsplit("-", 2)[-2:]))
@@ -175,10 +179,7 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
         Column("step", lambda checkpoint: _place(checkpoint).removeprefix("step "), "right"),
-        Column(
-            "complete",
-            lambda checkpoint: "withdrawn" if checkpoint.withdrawn else "yes" if checkpoint.complete else "no",
-        ),
+        Column("complete", _state),
         Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else "", yields=0),
         Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
         Column("own size", lambda checkpoint: size_text(checkpoint.bytes), "right"),

@@ -142,6 +142,7 @@ def survey(target: RemovalTarget, session: Session, catalog: Catalog, *, erase: 
     # Last: what is removed before may still write its log or a checkpoint.
     going += [store] if store is not None and erase else []
     kind = kind_of(training)
+    counts = cluster_at(kind).instance_counts(session, training.outputs) if training and kind else {}
     result = ExistingResources(
         subject=target,
         going=tuple(going),
@@ -158,11 +159,7 @@ def survey(target: RemovalTarget, session: Session, catalog: Catalog, *, erase: 
             stacks=tuple((stack.name, stack.status) for stack in going),
             instances=(
                 *sorted(instances.running(session, name).items()),
-                *(
-                    sorted(cluster_at(kind).instance_counts(session, training.outputs).items())
-                    if training and kind
-                    else ()
-                ),
+                *sorted(counts.items()),
                 *_serving_instances(session, serving),
             ),
             kept=(),
