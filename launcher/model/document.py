@@ -89,12 +89,6 @@ def _without_defaults(data: dict[str, Any], later: Mapping[str, object]) -> dict
     return {key: value for key, value in data.items() if key not in later or value != later[key]}
 
 
-def pin_request(request: PlanRequest, place: Place) -> PlanRequest:
-    """The request with all open choices replaced by the place, which becomes its only candidate."""
-    target, purchase = _pinned_target(request.target, place), _pinned_purchase(request.purchase, place)
-    return replace(request, target=target, purchase=purchase)
-
-
 def _pinned_target(target: TargetRequest, place: Place) -> TargetRequest:
     return replace(
         target,

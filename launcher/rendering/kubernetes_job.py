@@ -60,11 +60,6 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     )
 
 
-def no_findings(_plan: Plan) -> tuple[Finding, ...]:
-    """Empty: the findings about the cluster include those about the job, which depend on the cluster's nodes."""
-    return ()
-
-
 def _name_findings(plan: Plan) -> Iterator[Finding]:
     if not re.fullmatch(KUBERNETES_NAME, plan.name) or plan.name == EVERYBODYS:
         message = f"its service account on Kubernetes would be called {plan.name}, which it cannot be"

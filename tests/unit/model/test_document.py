@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 from launcher import plan_file
-from launcher.model.document import PlanBase, document, pin_request, plan_at
+from launcher.model.document import PlanBase, document, plan_at
 from launcher.model.enums import NatMode, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.plan import Place
 
@@ -72,7 +72,7 @@ def test_work_folder_does_not_change_digest() -> None:
 
 
 def test_pinned_request_has_single_values() -> None:
-    target = pin_request(REQUEST, PLACE).target
+    target = plan_at(REQUEST, PLACE).request.target
     assert (target.kind, target.region, target.instance_type) == (
         (TargetKind.PARALLELCLUSTER,),
         ("us-east-2",),
