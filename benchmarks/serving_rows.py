@@ -50,7 +50,7 @@ class RowsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measurement. `live` requests run concurrently in each of `copies`; milliseconds are None if not published."""
+    """One measurement. `live` requests run at once in each of `copies`; milliseconds are None if not published."""
 
     id: str
     model: str
@@ -137,7 +137,7 @@ def _row(label: str, cells: Mapping[str, str], catalog: Catalog) -> Row:
         model=model.name,
         chip=chip.name,
         copy=copy,
-        copies=max(1, int(_number(cells, "dp") or 1)),
+        copies=_busy_copies(cells),
         live=live,
         tokens_per_s=measured * per_gpu,
         ttft_ms=_number(cells, "ttft_ms"),
@@ -186,6 +186,13 @@ def _asked(cells: Mapping[str, str]) -> int:
     match = re.match(r"\d+", cells.get("concurrency", ""))
     copies = max(1, int(_number(cells, "dp") or 1))
     return -(-int(match[0]) // copies) if match else 1
+
+
+def _busy_copies(cells: Mapping[str, str]) -> int:
+    """The copies that have a request: all of them, or as many as there are requests at once."""
+    match = re.match(r"\d+", cells.get("concurrency", ""))
+    copies = max(1, int(_number(cells, "dp") or 1))
+    return min(copies, max(1, int(match[0]))) if match else copies
 
 
 def _counted(hardware: str) -> int:

@@ -50,6 +50,7 @@ DECISIVE = (
     "announced-end",
     "zero-price",
     SEVERAL_SERVICES,
+    "other-weights",
     "no-checkpoints-to-retry-from",
     "ttl-too-short",
     "time-limit-too-short",

@@ -98,7 +98,7 @@ MAINSTREAM = Rule(
     name="mainstream",
     hard=False,
     reason="a mainstream transformer, trained repeatedly: what the Neuron stack is made for",
-    flip="custom kernels, or an architecture the Neuron stack does not know",
+    flip="traits: [changing-architecture], or custom_kernels: heavy without port_weeks",
 )
 CAPACITY = Rule(
     name="capacity",

@@ -144,8 +144,7 @@ def recommend(
     saves = f"it saves ${port.saving_usd:,.0f} over {number_of(port.runs, 'run')}, the port included"
     text = f"{order}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
-    remedy = () if stack is None else (stack.remedy,)
-    flips = (*_price_flips(port), *(rule.flip for rule in soft if rule.flip), *remedy, *terms.flips)
+    flips = (*_price_flips(port), *(rule.flip for rule in soft if rule.flip), *terms.flips)
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
 
 
@@ -185,8 +184,8 @@ def _likely(chance: float) -> str:
 
 
 def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
-    """The caveat about the software, independent of the calculation."""
-    return () if stack is None else (stack.caveat,)
+    """The caveat about the software, and what ends it: a reason and no flip, because the calculation stays."""
+    return () if stack is None else (f"{stack.caveat}; until {stack.remedy}",)
 
 
 def ending(verdict: Verdict, chosen: Mapping[Any, Quote | None], reasons: Iterable[str] = ()) -> Verdict:

@@ -1,9 +1,10 @@
 """The serving recommendation: Bedrock, Inferentia and Trainium, or GPUs; the reasons, and the changes that flip it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
-from launcher.model.enums import CustomKernels
+from launcher.model.enums import BedrockMode, CustomKernels
 from launcher.model.money import Price, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
@@ -23,6 +24,7 @@ HORIZON_MONTHS = 24.0
 """A port with a longer payback is rejected: the two years of the worked example of the buying guides."""
 GUIDES = "40 to 60 %"
 """By how much the buying guides of 2026 put Inferentia below GPUs (`reasoning.SOURCE`)."""
+OWN_WEIGHTS = "your own weights (workload.serve.bedrock.mode: custom-import): Bedrock's price is for the published ones"
 NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}
 
 
@@ -112,12 +114,24 @@ class Sides:
         gpu, neuron = self.outcomes
         if self.neuron is None or self.neuron.usd is None:
             return None
-        shares = sorted((usd - self.port_usd_per_month) / other for usd in gpu for other in neuron if other > 0)
-        share = shares[int((1 - chance) * (len(shares) - 1))] if shares else 0.0
-        return share * float(self.neuron.usd.mid) if share > 0 else None
+        shares = [(usd - self.port_usd_per_month) / other for usd in gpu for other in neuron if other > 0]
+        return _usd_at(shares, chance, self.neuron.usd.mid)
+
+    def usd_at_bedrock(self, choice: ServingChoice, mid: Decimal) -> float | None:
+        """The middle of a month's bill on instances that surely costs less than Bedrock; None if none does."""
+        gpu, neuron = self.outcomes
+        months = neuron if choice is ServingChoice.NEURON else gpu
+        left = float((self.hosted_usd or Decimal(0)) - self.maintenance_usd)
+        return _usd_at([left / usd for usd in months if usd > 0], CLOSE[1], mid)
 
     def _with_people(self, quoted: Quote | None) -> Decimal | None:
         return quoted.usd.mid + self.maintenance_usd if quoted is not None and quoted.usd is not None else None
+
+
+def _usd_at(shares: Sequence[float], chance: float, mid: Decimal) -> float | None:
+    """The bill that is the cheaper one with a chance; `shares`: of the bill, at which both sides cost the same."""
+    share = sorted(shares)[int((1 - chance) * (len(shares) - 1))] if shares else 0.0
+    return share * float(mid) if share > 0 else None
 
 
 def sides(
@@ -160,7 +174,12 @@ def maintenance_usd(serve: ServingWorkload) -> Decimal:
 def recommend(sides: Sides) -> Verdict:
     """The verdict, with the end date if the chosen option is withdrawn."""
     chosen = {ServingChoice.BEDROCK: sides.hosted, ServingChoice.NEURON: sides.neuron, ServingChoice.GPU: sides.gpu}
-    return ending(_choose(sides), chosen)
+    verdict = ending(_choose(sides), chosen)
+    if verdict.choice is not ServingChoice.BEDROCK or sides.serve.model_uri is None or _imports(sides):
+        return verdict
+    note = " Bedrock serves the published weights, not those of model_uri."
+    others = tuple(flip for flip in verdict.flips if flip != OWN_WEIGHTS)
+    return replace(verdict, text=verdict.text + note, flips=(OWN_WEIGHTS, *others))
 
 
 def _choose(sides: Sides) -> Verdict:
@@ -271,19 +290,30 @@ def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
         reasons=tuple(_reasons(sides, instance, choice)),
         flips=(
             *_turns(sides, instance),
-            "your own weights: Bedrock's price is for the published ones",
-            _lower_rate(quoted),
+            *([] if _imports(sides) else [OWN_WEIGHTS]),
+            *_lower_rate(sides, quoted, choice),
         ),
     )
 
 
-def _lower_rate(quoted: Quote | None) -> str:
-    """The lower rates that the chosen instances do not have yet."""
-    place = None if quoted is None else quoted.plan.place
-    dearer = place is None or billed_name(place) != place.instance_type
-    return "a lower rate: a commitment" + (
-        ", or target.kind eks, whose instances cost less than SageMaker's" if dearer else ""
-    )
+def _imports(sides: Sides) -> bool:
+    """Whether the Bedrock side serves the user's own weights."""
+    terms = None if sides.hosted is None or sides.hosted.serving is None else sides.hosted.serving.bedrock
+    return terms is not None and terms.mode is BedrockMode.CUSTOM_IMPORT
+
+
+def _lower_rate(sides: Sides, quoted: Quote | None, choice: ServingChoice) -> Iterator[str]:
+    """The bill of a month at which the instances are cheaper than Bedrock, and what lowers it."""
+    if quoted is None or quoted.usd is None:
+        return
+    at = sides.usd_at_bedrock(choice, quoted.usd.mid)
+    if at is None:
+        yield f"operations below ${sides.hosted_usd:,.0f} a month (workload.serve.operations_usd_per_month)"
+        return
+    place = quoted.plan.place
+    other = ", or target.kind eks, whose instances cost less than SageMaker's"
+    how = "a commitment" + (other if billed_name(place) != place.instance_type else "")
+    yield f"a month of instances at ${at / BEYOND:,.0f} or less (${quoted.usd.mid:,.0f} here): {how}"
 
 
 def _deploy(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:

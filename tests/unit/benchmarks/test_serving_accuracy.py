@@ -180,6 +180,21 @@ def test_empty_cells_of_a_serving_row_are_filled_in(tmp_path):
     assert (rows[1].copy.batch, rows[1].live) == (8, 8)
 
 
+@pytest.mark.parametrize("concurrency, copies", [("1", 1), ("3", 3), ("4", 4), ("", 4)])
+def test_copies_that_no_request_reaches_do_not_count(tmp_path, concurrency, copies):
+    ((row,), _) = read_rows(write(tmp_path / "rows.csv", {"dp": "4", "concurrency": concurrency}))
+    assert row.copies == copies
+
+
+@pytest.mark.parametrize("concurrency, tokens_per_s", [("1", "36.1"), ("128", "1606.9")])
+def test_estimate_of_four_copies_holds_for_one_request_and_for_many(tmp_path, concurrency, tokens_per_s):
+    """optimum-neuron, vllm-results-dp4.csv of 2025-09-22: one request at a time, and 128, over four copies on trn1."""
+    measured = {"hardware": "trn1.32xlarge", "accel": "Trainium1", "dp": "4", "concurrency": concurrency}
+    ((row,), _) = read_rows(write(tmp_path / "rows.csv", {**measured, "output_tok_s": tokens_per_s}))
+    rates, _ = fit_serving.FAMILIES["neuron"]
+    assert fit_serving.estimated(row, rates).tokens_per_s == pytest.approx(float(tokens_per_s), rel=0.25)
+
+
 def test_json_option_writes_no_section_and_the_report_has_a_serving_section(tmp_path, monkeypatch, capsys):
     report = tmp_path / "accuracy.md"
     replace_section(report, "training", "# Training\n\nkept")

@@ -402,6 +402,31 @@ def test_flips_of_a_hard_rule_beside_a_dearer_trainium_name_both(compare_plan):
     assert flips[0].endswith("(drop portability from the traits)")
 
 
+@pytest.mark.parametrize(
+    "change", [{"traits": ["changing-architecture"]}, {"custom_kernels": "heavy", "port_weeks": None}]
+)
+def test_change_that_a_verdict_for_trainium_names_leads_to_gpus(compare_plan, change):
+    verdict = compare_plan(gpu=1000, trainium=10).verdict
+    assert verdict.choice is Choice.TRAINIUM
+    assert "traits: [changing-architecture], or custom_kernels: heavy without port_weeks" in verdict.flips
+    assert compare_plan(change, gpu=1000, trainium=10).verdict.choice is Choice.GPU
+
+
+@pytest.mark.parametrize("change", [{"custom_kernels": "some"}, {"custom_kernels": "heavy", "port_weeks": 8}])
+def test_change_that_a_verdict_by_heavy_kernels_names_leads_to_trainium(compare_plan, change):
+    heavy = {"custom_kernels": "heavy", "port_weeks": None}
+    verdict = compare_plan(heavy, gpu=1000, trainium=10).verdict
+    assert verdict.choice is Choice.GPU
+    assert "(custom_kernels: some), or port_weeks says what the port takes" in verdict.flips[0]
+    assert compare_plan({**heavy, **change}, gpu=1000, trainium=10).verdict.choice is Choice.TRAINIUM
+
+
+def test_end_of_a_beta_is_a_reason_because_no_verdict_depends_on_it(compare_plan):
+    verdict = compare_plan(gpu=1000, trainium=10).verdict
+    assert any(reason.endswith("; until TorchNeuron leaves beta") for reason in verdict.reasons)
+    assert not any("beta" in flip for flip in verdict.flips)
+
+
 def test_flips_of_a_hard_rule_beside_a_cheaper_trainium_name_the_rule_alone(compare_plan):
     flips = compare_plan({"traits": ["portability"]}, gpu=1000, trainium=10).verdict.flips
     assert flips[0] == "AWS alone is enough (drop portability from the traits)"

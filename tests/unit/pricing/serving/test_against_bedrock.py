@@ -196,6 +196,44 @@ def test_bill_named_by_a_flip_decides_between_neuron_and_gpus(compared, flip, ch
     assert flipped.verdict.choice is choice
 
 
+def test_own_weights_named_by_a_flip_leave_the_instances(compared):
+    """Done as the line says; the price of an import is not known without its copies."""
+    shown = compared({"model_uri": "s3://models-of-the-team/llama"}).verdict
+    assert shown.choice is ServingChoice.BEDROCK
+    assert shown.text.endswith("Bedrock serves the published weights, not those of model_uri.")
+    assert "workload.serve.bedrock.mode: custom-import" in shown.flips[0]
+    own = compared({"model_uri": "s3://models-of-the-team/llama", "bedrock": {"mode": "custom-import"}})
+    assert own.verdict.choice is ServingChoice.GPU
+    bedrock = {"mode": "custom-import", "import_copies": 1}
+    load = {"model_uri": "s3://models-of-the-team/llama", "operations_usd_per_month": 5000}
+    imported = compared({**load, "bedrock": bedrock}).verdict
+    assert imported.choice is ServingChoice.BEDROCK
+    assert "published weights" not in imported.text
+    assert not any("custom-import" in flip for flip in imported.flips)
+
+
+@pytest.mark.parametrize("kind", ENDPOINTS)
+def test_bill_named_by_a_flip_of_bedrock_decides_for_the_instances(compared, kind):
+    load = {"requests_per_s": 6.5, "operations_usd_per_month": 3000}
+    target = {"kind": kind, "instance_type": "g6e.xlarge"}
+    comparison = compared(load, target=target)
+    line = next(flip for flip in comparison.verdict.flips if flip.startswith("a month of instances at"))
+    bill = Decimal(re.search(r"at \$([\d,]+) or", line).group(1).replace(",", ""))
+    gpu = comparison.sides.gpu
+    hourly = sum(part.usd for part in gpu.components if part.group == "compute")
+    rate = gpu.price.usd * (bill - gpu.usd.mid + hourly) / hourly
+    name = f"{'ml.' if kind == 'sagemaker-endpoint' else ''}g6e.xlarge/on-demand"
+    lower = compared(load, target=target, purchase={"price_overrides": {name: f"{rate:.5f}"}})
+    assert lower.sides.gpu.usd.mid == pytest.approx(bill, abs=2)
+    assert lower.verdict.choice is ServingChoice.GPU
+
+
+def test_operations_dearer_than_bedrock_are_named_where_no_rate_is_low_enough(compared):
+    comparison = compared({"requests_per_s": 0.5, "operations_usd_per_month": 9000})
+    assert comparison.verdict.choice is ServingChoice.BEDROCK
+    assert any(flip.startswith("operations below $506 a month") for flip in comparison.verdict.flips)
+
+
 def test_lower_rate_names_eks_only_for_instances_that_sagemaker_bills(compared):
     flips = [compared({"requests_per_s": 6.5}, target={"kind": kind}).verdict.flips for kind in ENDPOINTS]
     assert [any("target.kind eks" in flip for flip in each) for each in flips] == [True, False]
