@@ -63,6 +63,11 @@ class FinishedFolder:
         return self.entries or (self.folder or self.path.name,)
 
     @property
+    def root(self) -> Path:
+        """The checkpoint folder."""
+        return self.path if self.entries else self.path.parents[self.name.count("/")]
+
+    @property
     def leading(self) -> tuple[str, ...]:
         """Its entries without other checkpoints of its set: those that trackers and links name."""
         return self.mains or self.names
@@ -118,7 +123,7 @@ class FinishedFolder:
 
 def with_others(finished: FinishedFolder, others: Iterable[str]) -> FinishedFolder:
     """A checkpoint as one set with other entries of the checkpoint folder, as far as they are on this node."""
-    checkpoints = finished.path if finished.entries else finished.path.parents[finished.name.count("/")]
+    checkpoints = finished.root
     named = [name for name in others if name not in finished.leading]
     present = [name for name in named if (checkpoints / name).exists() and not (checkpoints / name).is_symlink()]
     entries = (*finished.leading, *dict.fromkeys(present))

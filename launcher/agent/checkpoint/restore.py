@@ -22,13 +22,14 @@ from launcher.agent.checkpoint.files import (
     with_content,
 )
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
+from launcher.agent.checkpoint.layout_record import read_links
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, table
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
-from launcher.agent.checkpoint.write_back import write_back
+from launcher.agent.checkpoint.write_back import write_back, write_links
 from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
 from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError, no_usable_checkpoint
 from launcher.agent.manifest import HERE, Manifest, StoredFile, is_below
@@ -274,11 +275,17 @@ class Restore:
             (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
             (self.previous / name).rename(self.checkpoints / name)
         try:
-            write_back(row, self.checkpoints, finished.leading, finished.others)
+            self._write_back(row, finished)
         except OSError as error:
             if error.errno not in FULL or not self.spend_reserve():
                 raise
-            write_back(row, self.checkpoints, finished.leading, finished.others)
+            self._write_back(row, finished)
+
+    def _write_back(self, row: Layout, finished: FinishedFolder) -> None:
+        """Write the framework's tracker and links; where it has none, the trainer's own links."""
+        write_back(row, self.checkpoints, finished.leading, finished.others)
+        if not row.tracker and not row.links:
+            write_links(self.checkpoints, finished.name, read_links(self.store))
 
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
@@ -387,7 +394,7 @@ class Restore:
             counted=manifest.counted,
         )
         row = self._row(layout, unit, finished.leading)
-        write_back(row, self.checkpoints, finished.leading, finished.others)
+        self._write_back(row, finished)
         # By these the watch knows when the trainer writes it again, and what was saved after it.
         content = survey(finished.path, finished.entries)
         finished = replace(finished, files=content.files, folders=content.folders)

@@ -25,6 +25,7 @@ A finished folder is reported with its content at that moment, even if it holds 
 
 import math
 import os
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -261,7 +262,7 @@ class CheckpointWatch:
             if entry.layout.is_best and self._counting.covers(entry.step):
                 continue  # one set with a newer checkpoint
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
-            needed_s = 0.0 if all_of_them else needed_s
+            needed_s = 0.0 if all_of_them or (last and self._is_whole_file(entry)) else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
             folder = self._inspect_entry(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
@@ -288,6 +289,13 @@ class CheckpointWatch:
     def _is_closed(self, entry: CheckpointEntry) -> bool:
         """Whether a fixed name may count by quiet in a run whose others are marked: no process writes it."""
         return is_version(entry) and not is_written(self._folder / entry.names[0])
+
+    def _is_whole_file(self, entry: CheckpointEntry) -> bool:
+        """Whether it is one archive with its directory, which is written last (torch.save), of a job on one node."""
+        path = self._folder / entry.names[0]
+        return (
+            self._alone and not self._marked and len(entry.names) == 1 and path.is_file() and zipfile.is_zipfile(path)
+        )
 
     def _is_reported(self, entry: CheckpointEntry) -> bool:
         """Whether a checkpoint was reported; without a step, this version of it, or a later one."""

@@ -1,5 +1,6 @@
-"""The tracker and the links by which a framework finds its newest checkpoint, written after a restore."""
+"""The tracker and the links by which a framework or trainer finds its newest checkpoint, written after a restore."""
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,25 @@ def write_back(layout: Layout, folder: Path, names: Iterable[str], others: Itera
     best = ((row, name) for row in rows for name in others if (row.step_of(name) or -1) >= newest)
     for row, name in (*((layout, name) for name in names), *best):
         _write_back(row, folder, name)
+
+
+def links_to(folder: Path, name: str) -> tuple[str, ...]:
+    """The links beside a checkpoint that lead to it, below the checkpoint folder; none if they cannot be read."""
+    above = (folder / name).parent
+    try:
+        links = [path for path in above.iterdir() if path.is_symlink() and path.readlink().name == Path(name).name]
+        leading = [link for link in links if link.resolve() == (folder / name).resolve()]
+    except (OSError, RuntimeError):
+        return ()
+    return tuple(sorted(str(link.relative_to(folder)) for link in leading))
+
+
+def write_links(folder: Path, name: str, links: Iterable[str]) -> None:
+    """Let the trainer's own links lead to a restored checkpoint; what is there and is no link stays."""
+    for link in (folder / link for link in links):
+        if link.parent.is_dir() and (link.is_symlink() or not link.exists()):
+            link.unlink(missing_ok=True)
+            link.symlink_to(os.path.relpath(folder / name, link.parent))
 
 
 def _write_back(layout: Layout, folder: Path, name: str) -> None:

@@ -243,9 +243,10 @@ def _event(line: str) -> dict[str, Any] | None:
 def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     """The attempts in the events, in order.
 
-    The agent's `attempt-started`, `restored` and ending events make an attempt; `attempt-progress`, which the launcher
-    adds while it follows, and its checkpoints give the last step. An attempt without an ending event lost its node
-    without notice; it ended when its node was last seen (`ATTEMPT_LOST`), at the latest when the next one began.
+    The agent's `attempt-started`, `restored` and ending events make an attempt. Its last step is the highest of its
+    checkpoints, of `attempt-progress`, which the launcher adds while it follows, and of what the next attempt restored.
+    An attempt without an ending event lost its node without notice; it ended when its node was last seen
+    (`ATTEMPT_LOST`), at the latest when the next one began.
     """
     ran: list[Attempt] = []
     numbers: list[int] = []
@@ -265,6 +266,7 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
             written.append(moment(event["time"]))
         elif ran and event.get("attempt") == numbers[-1]:
             ran[-1] = _update_attempt(ran[-1], event)
+            ran[-2:-1] = [_reached(attempt, event) for attempt in ran[-2:-1]]
             if "time" in event:
                 written[-1] = max(written[-1], moment(event["time"]))
     for index, attempt in enumerate(ran):
@@ -363,6 +365,13 @@ def _start_attempt(event: Mapping[str, Any]) -> Attempt:
         instance_types=tuple(event.get("instance_types", ())),
         zones=tuple(event.get("zones", ())),
     )
+
+
+def _reached(attempt: Attempt, after: Mapping[str, Any]) -> Attempt:
+    """An attempt with the step that the next one restored: the event of a checkpoint can be lost with its node."""
+    if after.get("event") != "restored" or after.get("counted"):
+        return attempt
+    return replace(attempt, last_step=max(int(after["step"]), attempt.last_step or 0))
 
 
 def _update_attempt(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:

@@ -81,6 +81,31 @@ def test_layout_restored_on_other_node_in_framework_form(node, bucket, layout):
     assert not node.events("checkpoint-dropped")
 
 
+@pytest.mark.parametrize(
+    "name,writes,file,more",
+    [
+        ("checkpoint-50", "mkdir checkpoint-50; echo w >checkpoint-50/model", "/model", {}),
+        ("model_50.pt", "echo w >model_50.pt", "", {"pattern": r"model_(\d+)\.pt"}),
+    ],
+)
+def test_own_links_lead_to_the_restored_checkpoint(node, name, writes, file, more):
+    links = f"ln -s {name} latest; ln -s $PWD/{name} newest.link; echo x >other; ln -s other link"
+    node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', writes, links), **more)
+    assert node.run() == 0
+    assert [event["step"] for event in node.events("checkpoint-uploaded")] == [50]
+    reads = shell(
+        'cd "$SLIPWAY_CHECKPOINT_DIR"', f"cat latest{file} newest.link{file}", "readlink newest.link", "echo *"
+    )
+    expected = ["w", "w", name, f"latest {name} newest.link"]
+    node.job(command=reads, run="r2", **more)
+    assert node.run(node="elsewhere") == 0
+    assert node.output("elsewhere") == [*expected[:3], " ".join(sorted(expected[3].split()))]
+    # On the node that has it already, from what lies there.
+    node.job(command=reads, run="r3", **more)
+    assert node.run(attempt=2) == 0
+    assert node.output()[:3] == expected[:3]
+
+
 def test_attempt_without_complete_checkpoint_keeps_recorded_layout(node, bucket):
     writes = shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["megatron"][0])
     node.job(command=writes)

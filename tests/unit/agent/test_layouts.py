@@ -8,7 +8,7 @@ import pytest
 from launcher.agent.checkpoint.entries import Layouts, layouts_of
 from launcher.agent.checkpoint.layouts import parse_layout, preset_names, table
 from launcher.agent.checkpoint.watch import CheckpointWatch
-from launcher.agent.checkpoint.write_back import write_back
+from launcher.agent.checkpoint.write_back import links_to, write_back, write_links
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec
 from launcher.agent.manifest import HERE
@@ -432,3 +432,21 @@ def test_every_line_is_used_and_has_a_source():
 
 def test_a_plan_can_name_every_layout():
     assert sorted(CheckpointLayout) == sorted(preset_names())
+
+
+def test_links_are_written_where_no_file_is(tmp_path):
+    for name in ("model_1.pt", "model_2.pt", "copy"):
+        (tmp_path / name).write_text(name)
+    for link, target in (("latest", "model_1.pt"), ("old", "model_1.pt"), ("gone", "nothing"), ("away", "/model_1.pt")):
+        (tmp_path / link).symlink_to(target)
+    assert links_to(tmp_path, "model_1.pt") == ("latest", "old")
+    assert links_to(tmp_path / "no", "model_1.pt") == ()
+    write_links(tmp_path, "model_2.pt", ("latest", "new", "gone", "copy", "no/latest"))
+    assert {path.name: str(path.readlink()) for path in tmp_path.iterdir() if path.is_symlink()} == {
+        "latest": "model_2.pt",
+        "new": "model_2.pt",
+        "gone": "model_2.pt",
+        "old": "model_1.pt",
+        "away": "/model_1.pt",
+    }
+    assert (tmp_path / "copy").read_text() == "copy"

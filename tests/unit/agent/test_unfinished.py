@@ -1,6 +1,11 @@
+import io
+import zipfile
+
 import pytest
 
+from launcher.agent.checkpoint.entries import layouts_of
 from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.job import CheckpointSpec
 from tests.unit.agent.folders import fill, overflow
 
 ENDED = "it was unfinished when the command ended"
@@ -89,3 +94,26 @@ class TestReasonOfAnUnfinishedCheckpoint:
             (folder / f"shard-{at}").write_text("x")
             assert watch.poll(at) == []
         assert problems == []
+
+
+class TestArchivesAtTheEndOfAFailedCommand:
+    """torch.save writes a zip archive, whose directory comes last: a whole one counts also after exit 1."""
+
+    def settled(self, folder, **more):
+        watch = CheckpointWatch(folder, layouts=layouts_of(CheckpointSpec(pattern=r"model_(\d+)\.pt")), **more)
+        watch.poll(0)
+        for step, cut in ((1, None), (2, None), (3, -5)):
+            held = io.BytesIO()
+            with zipfile.ZipFile(held, "w") as archive:
+                archive.writestr("data", "x" * 100)
+            (folder / f"model_{step}.pt").write_bytes(held.getvalue()[:cut])
+        (folder / "model_4.pt").write_bytes(b"no archive")
+        steps = [checkpoint.step for checkpoint in watch.poll(0.2) + watch.settle(0.4, clean=False)]
+        return steps, sorted(watch.unfinished_reasons())
+
+    def test_whole_archives_are_finished_and_a_torn_one_is_named(self, tmp_path):
+        assert self.settled(tmp_path) == ([1, 2], ["model_3.pt", "model_4.pt"])
+
+    @pytest.mark.parametrize("more", [{"marked": True}, {"alone": False}])
+    def test_archives_of_marked_runs_and_of_several_nodes_need_more(self, tmp_path, more):
+        assert self.settled(tmp_path, **more)[0] == []

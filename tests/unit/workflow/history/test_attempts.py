@@ -60,6 +60,12 @@ def test_attempt_without_end_event_ends_at_next_start() -> None:
     assert second.ended_at is None
 
 
+@pytest.mark.parametrize("more,last", [({"step": 100}, 100), ({"step": 60}, 90), ({"step": 100, "counted": True}, 90)])
+def test_last_step_is_at_least_the_one_that_the_next_attempt_restored(more: dict[str, object], last: int) -> None:
+    first, second = attempts([EVENTS[0], EVENTS[2], EVENTS[-2], {**EVENTS[-1], **more}])
+    assert (first.last_step, second.resumed_from_step, second.last_step) == (last, more["step"], None)
+
+
 def test_last_attempt_without_end_event_ends_as_scheduler_reports() -> None:
     ran = attempts(EVENTS)
     known = ScheduledAttempt(
