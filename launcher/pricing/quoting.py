@@ -238,6 +238,7 @@ def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None
     place, request = candidate.place, candidate.context.request
     if not candidate.context.bill.own_cluster:
         return Decimal(0)
+    # A block's nodes end with the block, and are paid already.
     nodes_stay = place.option not in PREPAID and never_stops(place.target, request)
     if nodes_stay and per_hour is None:
         return None
@@ -250,6 +251,7 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
     cost, size = candidate.charge, candidate.size
     if cost is None or not candidate.has_price:
         return None
+    # A block is paid as a whole: its dollars do not grow with the hours.
     whole = candidate.place.option in PREPAID
     return RunRates(
         prepaid_usd=compute_usd(candidate.components) if whole else None,
@@ -276,6 +278,7 @@ def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitmen
     place, context = candidate.place.on_demand, candidate.context
     known = context.on_demand_usd
     if place not in known:
+        # The on-demand total of a place is that of all commitments there: it is computed once.
         charged = cost.charge.without_commitment
         known[place] = candidate_charged(place, candidate.work, context, charged, ()).usd
     return NewCommitment(cost.commitment_usd, known[place])
@@ -361,6 +364,7 @@ def _known(
 def _node_findings(candidate: TrainingCandidate, _plan: Plan) -> Iterator[Finding]:
     place = candidate.place
     facts = candidate.context.catalog.instance_types[place.instance_type]
+    # A type whose interfaces are unknown may have EFA.
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
         message = f"{place.instance_type} has no EFA: {place.nodes} nodes communicate over TCP"
         yield warning("no-efa", "target.nodes", message, "use 1 node, or a type with EFA")
@@ -412,6 +416,7 @@ def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterat
     nodes, gigabytes = candidate.place.nodes, candidate.work.checkpoint_gb
     if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or gigabytes is None:
         return
+    # Without the size of the disks nothing can be said about them.
     if "nvme_gb" in facts.unknown:
         return
     needed = gigabytes * (1 + 1.5 / nodes) + IMAGE_GIB * GB_PER_GIB

@@ -85,6 +85,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
     if cluster.nodes is None:
         yield unknown("cluster nodes", requirement, _NOT_READ)
         return
+    # A node without a zone label may be in any zone.
     fitting = [node for node in cluster.nodes if node.zone_id in (None, place.az_id) or place.az_id is None]
     fitting = [node for node in fitting if _bought_so(node, place.option)]
     if fitting and not any(set(node.taints) <= set(pod.toleration_keys(facts)) for node in fitting if node.takes_pods):
@@ -150,6 +151,7 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
         less = short(nodes, name, count)
         if not less:
             yield ok("node devices", requirement, f"all {len(nodes)} nodes")
+        # The scheduler places the pods on the nodes that have the devices.
         elif len(nodes) - len(less) >= plan.place.nodes:
             yield advice(
                 "node devices", requirement, f"{len(nodes) - len(less)} nodes do, {len(less)} do not", _PLUGINS[name]
@@ -193,6 +195,7 @@ def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     elif name not in queues:
         near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
         yield failed_check("queue", requirement, "it is missing", f"target.queue: {near}")
+    # A stopped queue takes the job, which then waits.
     elif queues[name]:
         yield advice(
             "queue",
@@ -220,6 +223,7 @@ def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     if option is not PurchaseOption.SPOT or not nodes:
         return
     requirement = "a component drains nodes on a spot notice (pods receive no notice)"
+    # Managed node groups and Karpenter drain their own nodes.
     alone = [node.name for node in nodes if not node.keeper]
     if not alone:
         keepers = ", ".join(sorted({node.keeper for node in nodes}))

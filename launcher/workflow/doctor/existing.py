@@ -58,6 +58,7 @@ def _named_images(plan: Plan | None) -> Iterator[tuple[str, str]]:
     serve = plan.request.workload.serve
     if plan.request.run.image is not None and serve is None:
         yield "run.image", plan.request.run.image
+    # An endpoint runs the image of its engine, not that of a job.
     if serve is not None and serve.image is not None:
         yield "workload.serve.image", serve.image
 
@@ -73,6 +74,7 @@ def readable(subject: Subject) -> Iterator[Check]:
                 yield failed_check("data", requirement, "no such bucket", "name one that exists")
                 continue
             raise
+        # Checkpoints are written by the job: their folder is empty before the first run.
         if first_key is None and path != "checkpoint.uri":
             yield failed_check("data", requirement, "no objects there", "upload it, or correct the prefix")
         else:
@@ -106,6 +108,7 @@ def free_names(subject: Subject) -> Iterator[Check]:
         requirement = f"stack {name} is free or Slipway's"
         if stack_state is None:
             yield ok("stack name", requirement, f"{name} is free")
+        # Every stack of Slipway has the tag; a deployment would overwrite another one.
         elif CLUSTER_TAG not in stack_state.tags:
             yield failed_check(
                 "stack name",

@@ -151,6 +151,7 @@ def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, 
 
 def _rest(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
     """The resources that a failed creation or removal has left, at the prices of the stack's template."""
+    # ParallelCluster starts instances outside of its stack: they run on after a failed creation.
     if cost.kind == TRAINING_STACK and instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}"):
         return _unguarded_cost(cost, session, catalog, stack)
     listed = stacks.resources(session, stack.name)
@@ -160,9 +161,11 @@ def _rest(cost: StackCost, session: Session, catalog: Catalog, stack: StackState
     rate = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, only=rest)
     names = ", ".join(f"{each.type} {each.physical_id.rpartition('/')[2]}" for each in list(rest.values())[:NAMED])
     notes = [f"{stack.status}, and {names}{f' and {len(rest) - NAMED} more' if len(rest) > NAMED else ''} remain"]
+    # Services with a fee bill these resources while they exist, and list no price for them.
     charged = {type_ for target in TARGETS.values() if target.fee_keys for type_ in target.left_resources}
     unpriced = [*rate.unknown, *(each.type for each in rest.values() if each.type in charged)]
     notes += [f"without {' and '.join(unpriced)}, which has no price"] if unpriced else []
+    # $0 would say that the rest is free.
     usd = None if unpriced and not rate.usd else rate.usd
     return replace(cost, usd_per_hour=usd, note="; ".join(notes))
 
@@ -181,6 +184,7 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=metric, dimensions=dimensions) for metric in (RUNNING, NODE_HOURS))
     nodes, hours = (latest(session, metric, now, within=REPORTS * every, period=every) for metric in counted)
+    # To list the nodes is one more call: only if the guard has reported no number.
     listed = _listed_nodes(session, target, variables, stack) if nodes is None else None
     other_costs = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
     notes = [f"without {' and '.join(other_costs.unknown)}, which has no price"] if other_costs.unknown else []
@@ -280,6 +284,7 @@ def _mean_rate(nodes: Sequence[RunningInstance], catalog: Catalog, region: str, 
     The guard has one rate, that of the dearest type that EC2 may choose.
     """
     rates = [quoted]
+    # Spot and reserved instances have prices of their own.
     if nodes and not any(node.lifecycle or node.reservation for node in nodes):
         listed = (catalog.on_demand(node.instance_type, region) for node in nodes)
         rates = [min(price.usd, quoted) if isinstance(price, Price) else quoted for price in listed]
