@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from launcher.model.bedrock import BedrockPrice, ImportPrice
 from launcher.model.enums import Basis, BedrockProfile
-from launcher.model.serving import BedrockPrice, ImportPrice
 
 DATA = Path(__file__).parent / "data" / "serving"
 LISTED_REGION = "us-east-1"

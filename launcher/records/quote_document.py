@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal, Self
 
+from launcher.model.bedrock import BedrockTerms
 from launcher.model.enums import (
     Availability,
     Basis,
@@ -22,7 +23,7 @@ from launcher.model.money import Assumption, CostComponent, Price, Range, Unpric
 from launcher.model.quote import Commitment, Gate, Policy, Quote, SpotOutlook
 from launcher.model.range_causes import RangeCauses
 from launcher.model.run_cost import RunRates
-from launcher.model.serving import BedrockTerms, Instances, ServingOutlook
+from launcher.model.serving import Instances, ServingOutlook
 from launcher.model.training import TrainingEstimate
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.codec import Json, as_json

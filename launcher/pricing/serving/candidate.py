@@ -7,13 +7,14 @@ from decimal import Decimal
 from functools import cached_property
 
 from launcher.catalog.quotas import load_quotas
+from launcher.model.bedrock import BedrockTerms
 from launcher.model.enums import COMMITTED, Level, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.fleet import ONE_EACH, Fleet, Hosting
 from launcher.model.money import CostComponent, Price, Unpriced, sum_usd
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record
-from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
+from launcher.model.serving import ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
 from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.model.workload import ServingWorkload

@@ -6,11 +6,12 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.bedrock import BedrockCatalog
+from launcher.model.bedrock import BedrockPrice, BedrockTerms
 from launcher.model.enums import Availability, Basis, BedrockMode, PurchaseOption
 from launcher.model.fleet import served_per_s
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
-from launcher.model.serving import BedrockPrice, BedrockTerms, ServingChoices
+from launcher.model.serving import ServingChoices
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 from launcher.pricing.bill_lines import component

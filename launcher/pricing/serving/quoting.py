@@ -7,6 +7,7 @@ from decimal import Decimal
 from launcher.catalog.load import Catalog
 from launcher.catalog.quotas import load_quotas
 from launcher.model.announced_end import AnnouncedEnd
+from launcher.model.bedrock import BedrockTerms
 from launcher.model.endpoint import base_instances
 from launcher.model.enums import COMMITTED, PREPAID, Basis, BedrockMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
@@ -14,7 +15,7 @@ from launcher.model.money import Assumption, Price, Range, UsdRange, sum_usd
 from launcher.model.plan import Place
 from launcher.model.quote import Policy, Quote
 from launcher.model.record import record
-from launcher.model.serving import BedrockTerms, ServedModel, ServingChoices, ServingFacts, ServingOutlook
+from launcher.model.serving import ServedModel, ServingChoices, ServingFacts, ServingOutlook
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, number_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment

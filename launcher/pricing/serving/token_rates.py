@@ -11,10 +11,10 @@ from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.bedrock import BedrockPrice
 from launcher.model.enums import Basis, BedrockMode
 from launcher.model.fleet import served_per_s
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.model.serving import BedrockPrice
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import component
 from launcher.pricing.serving.traffic import requests_per_month
