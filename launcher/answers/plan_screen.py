@@ -20,6 +20,7 @@ from launcher.planning.optimizers import LEANER_CODE
 from launcher.planning.own_prices import SEVERAL_SERVICES
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
+from launcher.pricing.first_rows import purchase_of
 from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import AT_RISK, Standing
@@ -149,11 +150,11 @@ def _varied_ranks(priced: Priced, ranks: Sequence[int]) -> list[int]:
     A plan is shown once: a longer block of the same plan has the same id.
     """
     ranks = list({priced.digest(rank): rank for rank in reversed(ranks)}.values())[::-1]
-    seen: set[str] = set()
+    seen: set[object] = set()
     first = []
     for rank in ranks:
         candidate = priced.candidates[rank - 1]
-        kinds = {words.option(candidate.place), priced.family(candidate)}
+        kinds = {purchase_of(candidate.place), priced.family(candidate)}
         if not kinds <= seen:
             first.append(rank)
             seen |= kinds
@@ -300,11 +301,12 @@ def more_rows(priced: Priced, shown: int) -> str:
 
 
 def _last(priced: Priced, width: int, shown: Sequence[int], *, called: bool) -> list[str]:
-    """The number of rows other than the `shown` ranks and of warnings, the dates of the prices, the next commands."""
+    """The number of rows other than the `shown` ranks and of warnings, the dates of their prices, the next commands."""
     grave = _grave(priced)
     others = [finding for finding in priced.findings if finding not in grave and finding.code != LEANER_CODE]
     counted = f"{number_of(len(others), 'note')}: -v." if others else ""
-    texts = (more_rows(priced, len(shown)), counted, price_dates(priced.candidates))
+    dates = price_dates(priced.candidates[rank - 1] for rank in shown)
+    texts = (more_rows(priced, len(shown)), counted, dates)
     said = [text for text in texts if text]
     lines = fold(f"  {' '.join(said)}", width)
     commands = [next_command(priced)]

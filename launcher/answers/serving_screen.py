@@ -80,7 +80,8 @@ def _notes(priced: Priced) -> list[str]:
     hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
     if any(hosted) and not all(hosted):
         notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")
-    texts = (more_rows(priced, sum(len(ranks) for _, ranks in first_groups(priced))), price_dates(priced.candidates))
+    shown = [rank for _, ranks in first_groups(priced) for rank in ranks]
+    texts = (more_rows(priced, len(shown)), price_dates(priced.candidates[rank - 1] for rank in shown))
     return [*notes, " ".join(text for text in texts if text)]
 
 

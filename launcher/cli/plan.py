@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,7 +56,7 @@ def plan(
 
     price_options = options.price_options(
         region=region,
-        everything=everything,
+        **_rows(json, explained, saved, swept, live, html, show, everything=everything),
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
         max_usd=max_usd,
@@ -81,6 +81,14 @@ def plan(
     _print(lines)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _rows(*others: object, everything: bool) -> dict[str, Any]:
+    """The fields of the pricing options for every row, or for the first screen where nothing else is asked for."""
+    from launcher.answers.plan_screen import MAX_ROWS
+
+    first = not everything and not any(others) and not output.verbose()
+    return {"everything": everything, "first_rows": MAX_ROWS if first else None}
 
 
 def _print(lines: Sequence[str]) -> None:

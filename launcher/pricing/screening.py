@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Generic, NamedTuple, TypeAlias
 
 from launcher.model.candidate_group import CandidateGroup
@@ -17,6 +18,7 @@ from launcher.pricing.blocks import HOURS_A_DAY, bought_capacity
 from launcher.pricing.candidate import AnyCandidate, Order, order
 from launcher.pricing.compute import Charge, charge, committed_hours, least_hours, with_commitment
 from launcher.pricing.context import PricingContext
+from launcher.pricing.first_rows import FirstRows, Purchase, purchase_of
 from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
@@ -82,6 +84,29 @@ class _Row(NamedTuple):
     charge: Charge
 
 
+class _Kind(NamedTuple):
+    """What the rows of one candidate share; `target` is "" unless the plan names targets."""
+
+    target: str
+    instance_type: str
+    option: PurchaseOption
+    # Whether prices are too old, or no source lists the type there.
+    doubtful: bool
+
+    @property
+    def other(self) -> "_Kind":
+        """The same at the other prices."""
+        return self._replace(doubtful=not self.doubtful)
+
+
+class _Places(NamedTuple):
+    """The places of one kind."""
+
+    offers: list[_Offers]
+    # The indices of the groups without a rate.
+    unpriced: list[int]
+
+
 class _Best(Generic[AnyCandidate]):
     """The best candidate so far, and the total above which no other can be better."""
 
@@ -123,30 +148,48 @@ def best_candidates(
     estimator: Estimator,
     context: PricingContext,
     candidate_of: Callable[[Place, Charge | None], AnyCandidate],
+    first: FirstRows[AnyCandidate] | None = None,
 ) -> list[AnyCandidate]:
     """The best candidate of every type and purchase option: the cheapest with a rate, or else the smallest.
 
     The best size and place of each, and the best target if the plan names none; a cheaper one at a price that is too
     old or that no source lists there comes beside it.
     `candidate_of` prices a place with its compute in full, which is done only for places whose lower bound could still
-    beat the best total.
+    beat the best total. With `first`, only types and options that a screen with these first rows can show have one.
     """
     screen = _Screen(tuple(groups), estimator, context)
-    kinds: dict[tuple[str, str, str, bool], tuple[list[_Offers], list[Unpriced]]] = {}
-    for number, group in enumerate(screen.groups):
-        target = group.target if context.request.target.kind is not None else ""
-        found = screen.offers(number)
-        for doubtful, offers in found:
-            kinds.setdefault((target, group.instance_type, group.option, doubtful), ([], []))[0].append(offers)
-        if not found:
-            unpriced = screen.unpriced(number)
-            kinds.setdefault((target, group.instance_type, group.option, False), ([], []))[1].append(unpriced)
-    best = {key: _best(*found, screen, candidate_of) for key, found in kinds.items()}
+    best: dict[_Kind, AnyCandidate] = {}
+    for kind, found in screen.kinds() if first is None else _first_kinds(screen, first):
+        if kind not in best:
+            best[kind] = _best(found, screen, candidate_of)
+            if first is not None:
+                first.add(best[kind])
     return [
         candidate
-        for (target, name, option, doubtful), candidate in best.items()
-        if _is_shown(candidate, best.get((target, name, option, not doubtful)), doubtful=doubtful)
+        for kind, candidate in best.items()
+        if _is_shown(candidate, best.get(kind.other), doubtful=kind.doubtful)
     ]
+
+
+def _first_kinds(screen: "_Screen", first: FirstRows[AnyCandidate]) -> Iterator[tuple[_Kind, _Places]]:
+    """The kinds that can have one of the first rows, each once those before it have been added to these.
+
+    A kind that cannot be cheaper than another comes after it, and new commitments after all others.
+    """
+    for commitments in (False, True):
+        if commitments and not first.has_room_for_commitments:
+            # The first kind without a price stands for all.
+            unpriced = (kind for kind in screen.kinds(new_commitments=True) if not kind[1].offers)
+            yield from islice(unpriced, 0 if first.has_unpriced else 1)
+            return
+        kinds = dict(screen.kinds(new_commitments=commitments))
+        least = {kind: screen.least_usd(places.offers) for kind, places in kinds.items()}
+        for kind in sorted(kinds, key=least.__getitem__):
+            if first.may_show(kind.instance_type, screen.purchases(kinds[kind]), least[kind], doubtful=kind.doubtful):
+                yield kind, kinds[kind]
+                if kind.doubtful and kind.other in kinds:
+                    # Whether a doubtful price is shown depends on the other one.
+                    yield kind.other, kinds[kind.other]
 
 
 def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, doubtful: bool) -> bool:
@@ -160,8 +203,7 @@ def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, doubtful: 
 
 
 def _best(
-    offers: list[_Offers],
-    unpriced: list[Unpriced],
+    places: _Places,
     screen: "_Screen",
     candidate_of: Callable[[Place, Charge | None], AnyCandidate],
 ) -> AnyCandidate:
@@ -173,12 +215,13 @@ def _best(
     for late in (False, True):
         for stopped in (False, True):
             best: _Best[AnyCandidate] = _Best()
-            for row in screen.rows(offers, best, late=late, stopped=stopped):
+            for row in screen.rows(places.offers, best, late=late, stopped=stopped):
                 if best.may_lose_to(row):
                     place = screen.groups[row.group].place(row.location, row.nodes, row.term)
                     best.take(row, candidate_of(place, row.charge), late=late)
             if best.candidate is not None:
                 return best.candidate
+        unpriced = (screen.unpriced(number) for number in places.unpriced)
         first = min((row for row in unpriced if row[0] == late), default=None)
         if first is not None:
             group, location, nodes = screen.groups[first[-3]], *first[-2:]
@@ -225,6 +268,32 @@ class _Screen:
         self._charges: dict[tuple[object, ...], Charge | None] = {}
         self._unused: dict[tuple[object, ...], tuple[float, float]] = {}
 
+    def kinds(self, *, new_commitments: bool | None = None) -> Iterator[tuple[_Kind, _Places]]:
+        """The places of every kind; of new commitments alone, or of all others alone, if it says so."""
+        request, alike = self._context.request, dict[tuple[str, str, PurchaseOption], list[int]]()
+        for number, group in enumerate(self.groups):
+            if new_commitments in (None, group.option in COMMITTED and not request.purchase.owned):
+                target = group.target if request.target.kind is not None else ""
+                alike.setdefault((target, group.instance_type, group.option), []).append(number)
+        for key, numbers in alike.items():
+            by_doubt: dict[bool, list[_Offers]] = {}
+            unpriced = []
+            for number in numbers:
+                found = self.offers(number)
+                for doubtful, offers in found:
+                    by_doubt.setdefault(doubtful, []).append(offers)
+                if not found:
+                    unpriced.append(number)
+            if not by_doubt:
+                by_doubt[False] = []
+            for doubtful, listed in by_doubt.items():
+                yield _Kind(*key, doubtful), _Places(listed, [] if doubtful else unpriced)
+
+    def purchases(self, places: _Places) -> set[Purchase]:
+        """How the places with a rate are bought."""
+        groups = ((self.groups[offers.group], offers.term) for offers in places.offers)
+        return {purchase_of(group.place(0, group.node_counts[0], term)) for group, term in groups}
+
     def offers(self, number: int) -> list[tuple[bool, _Offers]]:
         """The places of a group with a rate and a long enough offering, by whether its price is doubtful."""
         group, book = self.groups[number], self._book.offers(self.groups[number])
@@ -238,6 +307,10 @@ class _Screen:
             (doubtful, _Offers(number, term, rates, self._nearest(group, rates)))
             for (term, doubtful), rates in book.items()
         ]
+
+    def least_usd(self, offers: list[_Offers]) -> float:
+        """A lower bound of the totals of all places of some offers, late or not; infinite without one."""
+        return min([compute.usd for compute in self._least_compute(offers, late=True)], default=math.inf)
 
     def rows(self, offers: list[_Offers], best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of offers of one type and purchase option that could still be the best.

@@ -22,6 +22,7 @@ from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import cheapest_fixed, order
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
+from launcher.pricing.first_rows import FEW, FirstRows
 from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import Alternative, PricedRequest
 from launcher.pricing.quoting import outline, quote
@@ -195,13 +196,21 @@ def standing_of(candidate: TrainingCandidate) -> Standing:
 
 
 def price_training(
-    path: str, resolution: Resolution, context: PricingContext, *, everything: bool = False, picked: str = ""
+    path: str,
+    resolution: Resolution,
+    context: PricingContext,
+    *,
+    everything: bool = False,
+    picked: str = "",
+    first_rows: int | None = None,
 ) -> TrainingPriced:
     """The candidates of a resolved request, best first: the best of each type and purchase option, or all of them.
 
-    `picked` is the beginning of a digest: its candidate is among them, whether or not it is the best of its kind.
+    `picked` is the beginning of a digest: its candidate is among them, whether or not it is the best of its kind. With
+    `first_rows`, the best ones may lack those that a screen with so many rows cannot show.
     """
-    found, leaner = _by_optimizer(resolution, context, everything=everything)
+    most = first_rows if resolution.considered > FEW else None
+    found, leaner = _by_optimizer(resolution, context, everything=everything, first_rows=most)
     if picked and not everything and not any(candidate.plan.digest.startswith(picked) for candidate in found):
         found = (*found, *_picked_candidates(picked, resolution, context))
     candidates = rank_candidates(found, standing_of)
@@ -249,7 +258,7 @@ def _at(place: Place, cost: Charge | None, *, resolution: Resolution, context: P
 
 
 def _by_optimizer(
-    resolution: Resolution, context: PricingContext, *, everything: bool
+    resolution: Resolution, context: PricingContext, *, everything: bool, first_rows: int | None
 ) -> tuple[tuple[TrainingCandidate, ...], tuple[TrainingCandidate, ...]]:
     """The candidates that run with the optimizer of the plan, and the best of those that need another one.
 
@@ -266,13 +275,13 @@ def _by_optimizer(
             known[sizes] = tuple(nodes for nodes, work in works.items() if work.leaner_optimizer is None)
         counts = known[sizes]
         (planned if counts else leaner).append(group._replace(node_counts=counts) if counts else group)
+    candidates_of = partial(_candidates, context=context, first_rows=first_rows)
     if not leaner:
-        return tuple(_candidates(resolution, context, everything=everything)), ()
-    found = tuple(_candidates(replace(resolution, groups=tuple(planned)), context, everything=everything))
+        return tuple(candidates_of(resolution, everything=everything)), ()
+    found = tuple(candidates_of(replace(resolution, groups=tuple(planned)), everything=everything))
     if not any(standing_of(candidate) is Standing.ALLOWED for candidate in found):
-        return tuple(_candidates(resolution, context, everything=everything)), ()
-    others = replace(resolution, groups=tuple(leaner))
-    return found, tuple(_candidates(others, context, everything=False))
+        return tuple(candidates_of(resolution, everything=everything)), ()
+    return found, tuple(candidates_of(replace(resolution, groups=tuple(leaner)), everything=False))
 
 
 def _with_leaner(candidates: Sequence[TrainingCandidate], leaner: Iterable[TrainingCandidate]) -> Iterator[Finding]:
@@ -288,13 +297,16 @@ def _with_leaner(candidates: Sequence[TrainingCandidate], leaner: Iterable[Train
     yield info(LEANER_CODE, "workload.train.optimizer", message, hint)
 
 
-def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
+def _candidates(
+    resolution: Resolution, context: PricingContext, *, everything: bool, first_rows: int | None
+) -> Iterable[TrainingCandidate]:
     candidate_of = partial(_at, resolution=resolution, context=context)
 
     if everything:
         yield from all_candidates(resolution.groups, resolution.estimator, context, candidate_of)
         return
-    yield from best_candidates(resolution.groups, resolution.estimator, context, candidate_of)
+    first = None if first_rows is None else FirstRows(first_rows, context, standing_of)
+    yield from best_candidates(resolution.groups, resolution.estimator, context, candidate_of, first)
 
 
 def _tight(candidate: TrainingCandidate) -> Iterator[Finding]:

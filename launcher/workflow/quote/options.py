@@ -25,6 +25,8 @@ class PriceOptions:
 
     region: str | None = None
     everything: bool = False
+    # The rows of a screen for which the candidates that it can show are enough; None for the best of each kind.
+    first_rows: int | None = None
     prices_as_of: date | None = None
     max_price_age: int | None = None
     max_usd: Decimal | None = None

@@ -123,7 +123,14 @@ def price_job(
     refuse_errors(path, resolution.findings, options.settings)
     context = context_for(request, catalog, now, options)
     context = replace(context, measured=measured, job_command=command)
-    priced = price_training(str(path), resolution, context, everything=options.everything, picked=options.picked_id)
+    priced = price_training(
+        str(path),
+        resolution,
+        context,
+        everything=options.everything,
+        picked=options.picked_id,
+        first_rows=options.first_rows,
+    )
     priced = replace(priced, blocking=blocking)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         best = priced.candidates[0]
