@@ -7,8 +7,8 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy, StoredCheckpoints
 
-_UNSTORED, _LEFT = "no-checkpoint-yet", "files-left"
-PROBLEM_EVENTS = ("checkpoints-not-recognised", _UNSTORED, "signal-not-handled")
+_UNSTORED, _UNHANDLED, _LEFT = "no-checkpoint-yet", "signal-not-handled", "files-left"
+PROBLEM_EVENTS = ("checkpoints-not-recognised", _UNSTORED, _UNHANDLED)
 """The agent's events about a trainer whose work may be lost; each is reported while the job runs and at its end."""
 
 
@@ -20,8 +20,9 @@ def asks_for_checkpoints(plan: Plan) -> bool:
 def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints:
     """Number and layout of stored checkpoints, and the agent's events about those that were not stored.
 
-    A later checkpoint ends the warning that there is none yet. Files that the last attempt left in its checkpoint
-    folder are a problem beside stored checkpoints: a final model may be among them.
+    A later checkpoint ends the warning that there is none yet. A later signal to the trainer of the same attempt ends
+    the warning that it has no handler. Files that the last attempt left in its checkpoint folder are a problem beside
+    stored checkpoints: a final model may be among them.
 
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
     StoredCheckpoints(count=1, layout='hf', problems=())
@@ -33,10 +34,14 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
     ...     [{"event": "checkpoint-uploaded"}, {"event": "files-left", "reason": "not stored: a"}]
     ... ).problems
     ('files-left: not stored: a',)
+    >>> unhandled = {"event": "signal-not-handled", "attempt": 1, "reason": "no handler"}
+    >>> signalled = {"event": "signalled", "processes": [7]}
+    >>> [stored_checkpoints([unhandled, {**signalled, "attempt": attempt}]).problems for attempt in (1, 2)]
+    [(), ('signal-not-handled: no handler',)]
     >>> stored_checkpoints([{"event": "failed", "ended_by": "time-limit", "reason": "it is over"}]).problems
     ('time-limit: it is over',)
     """
-    count, layout, left = 0, None, ""
+    count, layout, left, unhandled = 0, None, "", None
     problems: dict[str, str] = {}
     for event in events:
         kind = str(event.get("event"))
@@ -49,10 +54,13 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
             problems.pop(_UNSTORED, None)
         elif kind == "attempt-started":
             left = ""
+        elif kind == "signalled" and event.get("processes") and event.get("attempt") == unhandled:
+            problems.pop(_UNHANDLED, None)
         elif kind == _LEFT:
             left = f"{kind}: {event.get('reason')}"
         elif kind in PROBLEM_EVENTS:
             problems[kind] = f"{kind}: {event.get('reason')}"
+            unhandled = event.get("attempt") if kind == _UNHANDLED else unhandled
         elif kind == "failed" and event.get("ended_by") == EndedBy.TIME_LIMIT:
             problems[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"
     if count and left:

@@ -9,7 +9,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.finding import Finding, error
 from launcher.model.quote import Quote
-from launcher.model.report import Report, RunStatus
+from launcher.model.report import EndedBy, Report, RunStatus
 from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.deploy.deployment import deploys
@@ -54,6 +54,11 @@ def check_result(log: LaunchLog, report: Report, options: LaunchOptions) -> None
         return
     if report.status is RunStatus.FAILED:
         _show_last_output(folder, options.notify)
+    if report.attempts and report.attempts[-1].ended_by is EndedBy.TIME_LIMIT:
+        stored = report.stored is not None and report.stored.count
+        begins = "resumes from its newest checkpoint" if stored else "begins at step 0: it stored no checkpoint"
+        hint = f"raise run.time_limit_h and launch again: the job {begins}"
+        raise DeploymentFailedError("the job was stopped at its time limit", hint=hint)
     hint = f"slipway logs {name} shows its output"
     if not folder.attempt_logs:
         if log.facts is not None and log.facts.reason:

@@ -6,13 +6,13 @@ import pytest
 
 from launcher.agent.checkpoint.recognition import pattern_fix
 from launcher.model.errors import DeploymentFailedError
-from launcher.model.report import StoredCheckpoints
+from launcher.model.report import EndedBy, RunStatus, StoredCheckpoints
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.launch_options import LaunchOptions
-from launcher.workflow.run.launch_result import refuse_unproven_run
+from launcher.workflow.run.launch_result import check_result, refuse_unproven_run
 from tests.plans import EXAMPLES, NOW
 from tests.unit.records.reports import FINISHED, REPORT
 
@@ -52,6 +52,23 @@ def test_unrecognised_checkpoints_have_the_pattern_as_their_fix(tmp_path):
     unrecognised = findings["checkpoints-not-recognised"]
     assert unrecognised.message == "no file is recognised: a_5.npz"
     assert unrecognised.hint == "if these files are checkpoints, write checkpoint: {pattern: 'a_(\\d+)\\.npz'}"
+
+
+@pytest.mark.parametrize("count,begins", [(3, "resumes from its newest checkpoint"), (0, "begins at step 0")])
+def test_fix_of_a_job_at_its_time_limit_is_another_launch(tmp_path, count, begins):
+    quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
+    log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=True)
+    options = LaunchOptions(root=tmp_path, sandbox=True, dry_run=False, notify=lambda _: None, progress=lambda _: None)
+    attempts = (FINISHED, replace(FINISHED, ended_by=EndedBy.TIME_LIMIT))
+    stored = StoredCheckpoints(count=count)
+    report = replace(REPORT, status=RunStatus.FAILED, attempts=attempts, stored=stored)
+    with pytest.raises(DeploymentFailedError, match="the job was stopped at its time limit") as raised:
+        check_result(log, report, options)
+    assert raised.value.hint.startswith("raise run.time_limit_h and launch again: the job ")
+    assert begins in raised.value.hint
+    failed = replace(report, attempts=(replace(FINISHED, ended_by=EndedBy.TIME_LIMIT), FINISHED))
+    with pytest.raises(DeploymentFailedError, match="the job failed"):
+        check_result(log, failed, options)
 
 
 def finish_without_checkpoint(tmp_path, option, *, sandbox):
