@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,7 +34,9 @@ class ControlServer:
     def __init__(self, operations: Mapping[str, Operation], secret: str, address: Path) -> None:
         """Operations get the arguments and return JSON values; exceptions are sent to the caller."""
         self._operations = operations
-        self._listener = Listener(str(address), "AF_UNIX", _BACKLOG, authkey=secret.encode())
+        self._secret = secret.encode()
+        # Without a secret here, accept() waits for no word of a caller: each thread checks its own.
+        self._listener = Listener(str(address), "AF_UNIX", _BACKLOG)
         self._over = threading.Event()
         self._address = address
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
@@ -60,13 +62,16 @@ class ControlServer:
         while not self._over.is_set():
             try:
                 connection = self._listener.accept()
-            except _BROKEN:
-                # A caller without the secret, or one that is gone.
+            except OSError:
+                # The caller is gone.
                 continue
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: "Connection[Any, Any]") -> None:
         with connection, contextlib.suppress(*_BROKEN):
+            # The order of Listener.accept() and Client(): each side proves that it has the secret.
+            deliver_challenge(connection, self._secret)
+            answer_challenge(connection, self._secret)
             request = safe_json.loads(connection.recv_bytes())
             connection.send_bytes(json.dumps(self._outcome(request)).encode())
 
