@@ -9,9 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from launcher.agent.job import CheckpointSpec, JobSpec
 from launcher.aws.objects import Objects
@@ -23,13 +21,13 @@ from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.run.follow import Follower, Listeners
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
+from tests.emulators.moto_server import KEYS, s3_client
 
 kubernetes = pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "pods"
-KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
 TRAINER = """
 import hashlib, os, signal, sys, time
 from pathlib import Path
@@ -77,9 +75,7 @@ class Store:
     """What the pods left in S3."""
 
     def __init__(self, endpoint):
-        config = Config(s3={"addressing_style": "path"})
-        names = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1"}
-        self.client = boto3.client("s3", endpoint_url=endpoint, config=config, **names)
+        self.client = s3_client(KEYS | {"AWS_ENDPOINT_URL": endpoint})
         self.client.create_bucket(Bucket=BUCKET)
 
     def file(self, name):

@@ -6,10 +6,8 @@ import secrets
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import boto3
 import pytest
 import yaml
-from botocore.config import Config
 
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
@@ -26,6 +24,7 @@ from launcher.workflow.cluster.shipping import job_archive, ship_work
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
 from tests.checks import some
 from tests.emulators.loopback import QuietHandler, listening
+from tests.emulators.moto_server import KEYS, s3_client
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")
@@ -40,7 +39,6 @@ PLAN = {
     "purchase": {"option": "on-demand"},
     "run": {"command": ["python3", "train.py"], "workdir": "work"},
 }
-KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
 TRAINER = """
 import hashlib
 import os
@@ -88,11 +86,10 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
         machines=3,
         **run,
     ):
-        session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
+        environment = {**KEYS, "AWS_ENDPOINT_URL": endpoint}
+        session = Session(environment=environment, region="us-east-1")
         bucket = f"rendered-{secrets.token_hex(4)}"
-        style = Config(s3={"addressing_style": "path"})
-        names = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1", "config": style}
-        boto3.client("s3", endpoint_url=endpoint, **names).create_bucket(Bucket=bucket)
+        s3_client(environment).create_bucket(Bucket=bucket)
         store = Objects.at(session, f"s3://{bucket}/store")
         (tmp_path / "work").mkdir(exist_ok=True)
         (tmp_path / "work" / "train.py").write_text(trainer)

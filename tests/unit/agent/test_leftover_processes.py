@@ -111,7 +111,7 @@ if os.fork() == 0:
         exec({code!r})
     os._exit(0)
 """
-CHILD = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {code!r}])\ntime.sleep(600)\n"
+CHILD = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', {code!r}])\n"
 CLEARED = 'env -i {environment} setsid "$0" -c "$1" </dev/null & exec true'
 ON_TERMINAL = """setsid script -qc "env -i '$0' '$2'" /dev/null >/dev/null </dev/null & exec true"""
 
