@@ -5,9 +5,11 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from moto.core import loaders, utils
 from moto.core.request import PRESERVED_HEADER_NAMES_ENVIRON_KEY
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
@@ -36,6 +38,8 @@ _CODES: Mapping[SignatureFault, tuple[str, str, str]] = {
 }
 _HINT = "slipway sandbox status prints the keys of this sandbox"
 _POLL_S = 0.05
+# One loader for all services: each loader of moto lists botocore's 400 folders of services again.
+utils.create_loader = cache(loaders.create_loader)  # type: ignore[attr-defined]
 _LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
 
 
