@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from launcher.model.emulator import MARK
-from launcher.model.errors import AwsError
 from launcher.model.job import JobState
 from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
@@ -135,6 +134,28 @@ with Sandbox(scheduler=scheduler) as sandbox:
     time.sleep(600)
 """
 
+STOPS = f"""
+import signal, sys
+sys.path[:0] = [{str(Path(__file__).parent)!r}]
+import test_sandbox as test
+from launcher.model.errors import AwsError
+from launcher.sandbox.sandbox import Sandbox
+
+handler = lambda: signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+first, second = Sandbox(scheduler="local"), Sandbox(scheduler="local")
+first.__enter__(), second.__enter__()
+description = test.describe(first)
+first.stop()
+print(test.remains(description), handler())
+first.stop()
+try:
+    first.clusters()
+except AwsError as problem:
+    print(problem.message)
+second.stop()
+print(handler())
+"""
+
 
 def describe(sandbox):
     """What there is of a sandbox, for somebody who wants to see it gone."""
@@ -205,45 +226,19 @@ class TestEnd:
         assert "something went wrong" in errors
         assert remains(description) == []
 
-    def test_killed_server_leaves_no_processes_or_files(self, start_owner):
-        _, description = start_owner("auto")
-        os.kill(description["server"], signal.SIGKILL)
-        # Its owner has not noticed yet; the keeper has.
-        until(lambda: [entry for entry in remains(description) if entry != f"process {description['server']}"] == [])
-
     def test_ctrl_c_to_process_group_leaves_no_processes_or_files(self, start_owner):
         owner, description = start_owner("local")
         os.killpg(owner.pid, signal.SIGINT)
         owner.wait(PATIENCE_S)
         until(lambda: not remains(description))
 
-    def test_sandbox_can_be_stopped_twice(self):
-        sandbox = Sandbox(scheduler="local")
-        with sandbox:
-            description = describe(sandbox)
-            sandbox.stop()
-            assert remains(description) == []
-        with pytest.raises(AwsError, match="is not running"):
-            sandbox.clusters()
-
-    def test_signal_handlers_restored_by_last_sandbox(self):
-        program = """
-import signal
-from launcher.sandbox.sandbox import Sandbox
-handler = lambda: signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-first, second = Sandbox(scheduler="local"), Sandbox(scheduler="local")
-first.__enter__(), second.__enter__()
-first.stop()
-print(handler())
-second.stop()
-print(handler())
-"""
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["False", "True"]
+    def test_second_stop_does_nothing_and_last_sandbox_restores_signal_handlers(self):
+        done = subprocess.run([sys.executable, "-c", STOPS], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == ["[] False", "the sandbox is not running", "True"]
 
 
 class TestTwo:
-    def test_two_sandboxes_share_no_resources_and_end_separately(self, start_owner):
+    def test_two_sandboxes_share_no_resources_and_each_ends_with_its_owner_or_server(self, start_owner):
         first, one = start_owner("auto", name="one")
         _, other = start_owner("auto", name="other")
         assert one["port"] != other["port"]
@@ -253,3 +248,6 @@ class TestTwo:
         first.wait()
         until(lambda: not remains(one))
         assert all(processes.is_running(pid) for pid in other["pids"])
+        os.kill(other["server"], signal.SIGKILL)
+        # Its owner has not noticed yet; the keeper has.
+        until(lambda: [entry for entry in remains(other) if entry != f"process {other['server']}"] == [])
