@@ -142,13 +142,17 @@ def test_rendered_job_runs_to_completion(submit_rendered, until, operator):
     assert "part 0 " in log()
 
 
-@pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize(
-    "ends, retries, lives, begins, reason",
+    "operator, ends, retries, lives, begins, reason",
     [
-        pytest.param("3", 0, "1", MORE, "ended with exit 3", marks=pytest.mark.slow),
-        ("3", 1, "12", MORE, "ended with exit 3"),
-        ("killed", 1, "12", MORE, "was ended by SIGKILL (exit 137)"),
+        *in_turn(
+            ("3", 1, "12", MORE, "ended with exit 3"),
+            ("killed", 1, "12", MORE, "was ended by SIGKILL (exit 137)"),
+        ),
+        *(
+            pytest.param(operator, "3", 0, "1", MORE, "ended with exit 3", marks=pytest.mark.slow)
+            for operator in OPERATORS
+        ),
     ],
 )
 def test_failing_job_fails_after_retries(  # noqa: PLR0917
@@ -186,8 +190,13 @@ def test_unretryable_exit_code_is_never_retried(submit_rendered, until, tmp_path
         assert (tmp_path / code).read_text() == "1", log()
 
 
-@pytest.mark.parametrize("operator", FEWER)
-@pytest.mark.parametrize("nodes, retries", [(1, 0), pytest.param(1, 2, marks=pytest.mark.slow), (2, 1)])
+@pytest.mark.parametrize(
+    "operator, nodes, retries",
+    [
+        *in_turn((1, 0), (2, 1)),
+        *(pytest.param(operator, 1, 2, marks=pytest.mark.slow) for operator in OPERATORS),
+    ],
+)
 def test_job_without_pod_credentials_fails_after_retries(submit_rendered, until, operator, nodes, retries):
     """Only the pods count, and only their last words say why: an operator would go on a hundred times."""
     jobs, job, log = submit_rendered(operator, TRAINER, nodes=nodes, retries=retries, pods={"AWS_ACCESS_KEY_ID": ""})
