@@ -142,6 +142,7 @@ def test_failing_workers_of_continuous_provisioning_are_replaced_until_the_guard
     assert len(failures()) <= ended + 2
 
 
+@pytest.mark.slow
 def test_launch_whose_workers_fail_to_boot_ends_with_the_guards_stop_and_the_last_lines(
     sandbox, client, failing, tmp_path
 ):
