@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from contextvars import copy_context
 from fnmatch import fnmatchcase
@@ -86,10 +86,23 @@ LONGEST_FIRST = (
     "tests/sandbox/kubernetes/test_existing.py",
     "tests/sandbox/test_running_sandbox.py",
     "tests/sandbox/test_other_computer.py",
+    "tests/unit/rendering/test_batch_command.py",
+    "tests/unit/rendering/test_neuron_environment.py",
+    "tests/sandbox/aws/test_training_jobs.py",
+    "endpoint",
+    "tests/unit/workflow/quote/test_public_refresh.py",
+    "tests/unit/rendering/test_instance_boot.py",
+    "tests/unit/rendering/test_preflight.py",
+    "tests/unit/rendering/test_instance_program.py",
+    "tests/enforced/test_roles.py",
+    "tests/sandbox/test_node_names.py",
+    "tests/unit/rendering/test_training_job.py",
+    "tests/enforced/test_guards.py",
 )
 """Groups of tests that one worker runs in sequence, longest first; the end of a run prints the time of each.
 
-All other tests run after them, so that no long group remains at the end, when only one worker is busy.
+The last dozen are short but mostly wait. All other tests run after them: at the end no long group remains, when only
+one worker is busy, and tests that compute keep the processors busy.
 """
 SPREAD = 0.3
 """The share of the groups among which tests without a group are spread."""
@@ -257,18 +270,20 @@ class Doctests:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their folder, skip those whose component is missing, keep only golden tests for an update."""
     missing = {mark: reason for mark, reason in missing_components().items() if reason}
+    live = config.getoption("--live")
     for item in items:
         for mark in FOLDER_MARKS.get(place_of(item.path).partition("/")[0], ()):
             item.add_marker(mark)
-        if not item.get_closest_marker("xdist_group") and (group := own_group(item)):
+        marks = {mark.name for mark in item.iter_markers()}
+        if "xdist_group" not in marks and (group := own_group(item, marks)):
             item.add_marker(pytest.mark.xdist_group(group))
-        if item.get_closest_marker("aws") and config.getoption("--live"):
+        if live and "aws" in marks:
             item.add_marker("enable_socket")
-        for mark, reason in missing.items():
-            if item.get_closest_marker(mark):
-                item.add_marker(pytest.mark.skip(reason=reason))
-    places = start_places(items)
-    items.sort(key=lambda item: places[group_name(item) or item])
+        for mark in missing.keys() & marks:
+            item.add_marker(pytest.mark.skip(reason=missing[mark]))
+    units = {item: group_name(item) or item for item in items}
+    places = start_places(units.values())
+    items.sort(key=lambda item: places[units[item]])
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
@@ -290,12 +305,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def own_group(item: pytest.Item) -> str | None:
-    """The default group of a test: one jsii process for all of tests/infra, one set-up for each other module.
+def own_group(item: pytest.Item, marks: set[str]) -> str | None:
+    """The default group of a test with these marks: one jsii process for tests/infra, one set-up for other modules.
 
     None for tests that share no set-up and mostly wait: xdist distributes them, whatever their module.
     """
-    if item.get_closest_marker("cdk"):
+    if "cdk" in marks:
         return "cdk"
     if place_of(item.path).startswith(("attack/", "sandbox/agent/")):
         return None
@@ -314,13 +329,13 @@ def group_name(item: pytest.Item) -> str | None:
     return mark.args[0] if mark and mark.args else None
 
 
-def start_places(items: list[pytest.Item]) -> dict[str | pytest.Item, tuple[int, float]]:
+def start_places(units: Iterable[str | pytest.Item]) -> dict[str | pytest.Item, tuple[int, float]]:
     """The place of each group, and of each test without one, in the order of their start.
 
     Tests without a group mostly wait, some for a minute: they are spread among the first groups, whose tests keep the
     processors busy, so that none of them begins near the end.
     """
-    units = dict.fromkeys(group_name(item) or item for item in items)
+    units = list(dict.fromkeys(units))
     counts, seen = Counter(isinstance(unit, str) for unit in units), Counter[bool]()
     places: dict[str | pytest.Item, tuple[int, float]] = {}
     for unit in units:
