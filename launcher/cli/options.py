@@ -48,7 +48,7 @@ Pick = Annotated[
     typer.Option(
         "--pick",
         metavar="ID",
-        help="Choose a candidate by its id, or its rank. Default: the cheapest that can be launched.",
+        help="Choose a candidate by its id, or its rank in plan --json. Default: the cheapest that can be launched.",
         autocompletion=completion.ranks,
     ),
 ]

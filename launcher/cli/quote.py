@@ -52,7 +52,7 @@ def quote(
     """
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.quote_document import quote_document
-    from launcher.workflow.quote.price import pick, price
+    from launcher.workflow.quote.price import price
 
     price_options = options.price_options(
         region=region,
@@ -63,7 +63,7 @@ def quote(
         picked=selection,
     )
     priced = price(file, options.now(), price_options)
-    rank, alone = pick(priced, selection)
+    rank, alone = _pick(priced, selection)
     given = _given_values(file)
     quoted = replace(_with_findings(file, priced, alone, price_options), assumptions=(*given, *alone.assumptions))
     quoted = _with_account(quoted, credits_too=credits_too, verify=verify)
@@ -79,6 +79,16 @@ def quote(
         output.page(lines if explained else [*lines[:-1], *_origin_lines(given), *lines[-1:]])
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _pick(priced: "Priced", selection: str | None) -> "tuple[int, Quote]":
+    """The rank and the quote that were picked; a number in place of an id is explained."""
+    from launcher.workflow.quote.price import pick, rank_note
+
+    rank, quoted = pick(priced, selection)
+    for note in rank_note(priced, selection):
+        output.say(note)
+    return rank, quoted
 
 
 def _with_findings(file: "Path", priced: "Priced", alone: "Quote", price_options: "PriceOptions") -> "Quote":

@@ -22,7 +22,7 @@ from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.fallback import fallback_quotes, with_types
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price, price_request
+from launcher.workflow.quote.price import pick, price, price_request, rank_note
 
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
 
@@ -193,6 +193,8 @@ def gated_quote(
     options = replace(options, picked=selection)
     priced = price(path, now, options)
     rank, quoted = pick(priced, selection)
+    for note in rank_note(priced, selection):
+        notify(note)
     kept = _with_deployed(priced.request, quoted.plan, deployed, priced.catalog, notify)
     if kept != priced.request:
         priced = price_request(path, kept, priced.catalog, now, options)
@@ -226,6 +228,8 @@ def fresh_quote(
 
     priced = price(path, now, replace(options, picked=selection))
     rank, first = pick(priced, selection)
+    for note in rank_note(priced, selection):
+        notify(note)
     options = replace(options, picked=first.digest)
     refuse_unless_allowed(priced, priced.quote_at_any_age(rank), options)
     request, place = priced.request, first.plan.place

@@ -166,6 +166,14 @@ class NoSuchCandidateError(UnreadableInputError):
     """A rank or digest that no candidate has."""
 
 
+def rank_note(priced: Priced, selection: str | None) -> Iterator[str]:
+    """A line on the row that a number stands for; none for 1: a screen shows some rows, so its second is no rank 2."""
+    if selection is not None and is_rank(selection) and 1 < int(selection) <= len(priced.candidates):
+        rank = int(selection)
+        rows = f"rank {rank} of {len(priced.candidates):,} rows (--json); a screen shows some of them"
+        yield f"--pick {rank}: {rows}. The id of this one: --pick {priced.short_id(rank)}"
+
+
 def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
     """The quote that the user picked by short id or rank, with its rank; the first one by default.
 

@@ -434,6 +434,18 @@ def test_rank_digest_and_short_digest_pick_equal_candidate(price_text, slipway):
         assert (shown["rank"], shown["digest"]) == (2, second.digest)
 
 
+def test_number_in_place_of_an_id_is_said_to_be_a_rank_with_its_id(price_text, slipway):
+    """The screen shows ids, and not every row: its second row has seldom rank 2."""
+    priced_plan = price_text(SOME)
+    count, second = len(priced_plan.candidates), priced_plan.short_id(2)
+    _, out, err = slipway("quote", "plan.yaml", "--pick", "2")
+    assert second in out.splitlines()[1]
+    assert f"--pick 2: rank 2 of {count} rows (--json)" in err
+    assert f"The id of this one: --pick {second}" in err
+    for selection in ("1", second):
+        assert "rank" not in slipway("quote", "plan.yaml", "--pick", selection).err
+
+
 def test_digest_depends_on_candidate_and_not_on_date(price_text):
     now = price_text(SOME).quote(1)
     again = price(Path("plan.yaml"), NOW.replace(year=2027), PriceOptions(picked=now.digest))
