@@ -59,8 +59,10 @@ def refuse_other_file(path: Path) -> None:
     """Refuse to replace a file that is not a saved plan.
 
     Raises:
-        ImpossibleError: the file exists, is not empty, and is not a saved plan.
+        ImpossibleError: the path is a folder, or the file exists, is not empty, and is not a saved plan.
     """
+    if path.is_dir():
+        raise ImpossibleError(f"cannot write {path}: it is a folder", hint="name a file in it")
     try:
         replaceable = not path.is_file() or not path.stat().st_size or read_saved(path) is not None
     except UnreadableInputError:

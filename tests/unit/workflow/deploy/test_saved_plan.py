@@ -68,6 +68,8 @@ def test_only_a_saved_plan_is_replaced(saved, tmp_path):
     with pytest.raises(ImpossibleError, match="exists and is not a saved plan"):
         save_plan(plan, *picked(plan), os.environ)
     assert plan.read_text() == written
+    with pytest.raises(ImpossibleError, match="it is a folder"):
+        save_plan(tmp_path, *picked(plan), os.environ)
     saved.write_text(saved.read_text().replace('"digest"', '"no_digest"', 1))
     save_plan(saved, *picked(plan), os.environ)
     assert read_saved(saved) is not None
