@@ -46,6 +46,7 @@ INSTANCE_FAMILY = re.compile(r"\b((?:p|g|trn|inf)\d[a-z]*(?:-[a-z]+\d+)?)\b")
 AS_SHIPPED = re.compile(r"sample as shipped|fsdp sample")
 AWS_FABRIC = re.compile(r"\befa\b")
 EXPERT_PARALLEL = re.compile(r"\bEP(\d+)\b")
+TENSOR_PARALLEL = re.compile(r"\bTP ?(\d+)\b")
 MICRO_BATCH = re.compile(r"batch (\d+) a gpu|batch (\d+)/gpu|\bmbs (\d+)|micro-?batch(?: size)? (\d+)")
 HARDWARE_COUNT = re.compile(r"\bhfu\b|counts? .*recompute|incl\. recompute")
 UNSAID_CHIPS = 1024
@@ -156,7 +157,8 @@ def _shape(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, 
         micro_batch=_micro_batch(fields),
         method=METHODS[mode],
         stack=_stack(fields),
-        expert_parallel=_expert_parallel(fields),
+        expert_parallel=_degree(EXPERT_PARALLEL, fields),
+        tensor_parallel=_degree(TENSOR_PARALLEL, fields),
         top_k=int(_number(fields, "top_k") or 0) or None,
         efa=_efa(fields),
         accelerator=chip,
@@ -183,8 +185,8 @@ def _efa(fields: Mapping[str, str]) -> bool:
     return bool(fields.get("aws_instance")) or AWS_FABRIC.search(fields.get("notes", "").lower()) is not None
 
 
-def _expert_parallel(fields: Mapping[str, str]) -> int | None:
-    match = EXPERT_PARALLEL.search(f"{fields.get('layout', '')} {fields.get('notes', '')}")
+def _degree(parallel: re.Pattern[str], fields: Mapping[str, str]) -> int | None:
+    match = parallel.search(f"{fields.get('layout', '')} {fields.get('notes', '')}")
     return int(match.group(1)) if match else None
 
 

@@ -28,6 +28,7 @@ _LATER = {
 _LATER_OF_MODELS = {"experts": None, "top_k": None, "attention_layers": None, "window": 0}
 _LATER_OF_JOBS = {
     "expert_parallel": "auto",
+    "tensor_parallel": "auto",
     **dict.fromkeys(("optimizer", "examples", "tokens_per_example", "epochs", "tokens_per_parameter")),
     "throughput_samples_per_s": None,
 }
@@ -124,7 +125,9 @@ class PlanBase:
             model = part.get("model")
             if isinstance(model, dict):
                 part["model"] = _without_defaults(model, _LATER_OF_MODELS)
-            data["workload"][name] = _without_defaults(part, _LATER_OF_JOBS)
+            # A key of this name in the other section is as old as its plans.
+            if name == "train":
+                data["workload"][name] = _without_defaults(part, _LATER_OF_JOBS)
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in (*OF_A_PLACE, "network")}

@@ -142,6 +142,11 @@ class TrainingWorkload:
         Auto(item=Integer(minimum=1, maximum=65_536)),
         "chips that share one set of experts (mixture of experts); auto: up to 32, over several nodes",
     )
+    tensor_parallel: int | None = setting(
+        None,
+        Auto(item=Integer(minimum=1, maximum=65_536)),
+        "chips that share each matrix (tensor parallelism); auto: none on stacks of PyTorch",
+    )
     recompute: Recompute | None = setting(
         None,
         Auto(item=Choice(options=Recompute)),

@@ -180,6 +180,7 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         hint = f"{near} Else {OTHER_MODEL}" if near else OTHER_MODEL
         yield error("unknown-model", f"{path}.model", f"no model {train.model} in the catalog", hint)
     yield from _method(train, catalog, path)
+    yield from _tensor_parallel(request, train, catalog)
     if isinstance(train.model, ModelDimensions):
         yield from check_dimensions(train.model, f"{path}.model")
     if train.throughput_tokens_per_s is not None and len(request.target.instance_type or ()) != 1:
@@ -203,6 +204,22 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         )
         hint = f"set sequence_length to {spec.max_positions} or less"
         yield warning("sequence-beyond-context", f"{path}.sequence_length", message, hint)
+
+
+def _tensor_parallel(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -> Iterator[Finding]:
+    """A matrix shared by more chips than the plan can have."""
+    degree, nodes = train.tensor_parallel, request.target.nodes
+    types = [
+        catalog.instance_types[name] for name in request.target.instance_type or () if name in catalog.instance_types
+    ]
+    if degree is None or nodes is None or not types:
+        return
+    chips = max(facts.accelerators for facts in types) * nodes.maximum
+    if degree > chips:
+        message = f"{degree} chips cannot share a matrix: the plan has {chips} at most"
+        yield error(
+            "tensor-parallel", "workload.train.tensor_parallel", message, f"set it to {chips} or less, or to auto"
+        )
 
 
 def _params_b(train: TrainingWorkload, catalog: Catalog) -> float | None:

@@ -43,6 +43,8 @@ def assumptions(
         if shape.measured_tokens_per_s is None
         else _measured_assumption(shape, facts, estimate)
     )
+    if utilisation.cuts_matrices(shape) and shape.measured_tokens_per_s is None:
+        lines.append(_constant("tensor parallelism", facts.constants["tensor_parallel_factor"]))
     lines.extend(_own_runs(shape, facts))
     lines.append(_rate(shape, estimate))
     lines.append(_steady(tokens, estimate))
@@ -172,6 +174,9 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
             steps.append(f"start at {factor:.3f}: {utilisation.MEANINGS[name]}")
         elif value and abs(factor - 1.0) >= 0.0005:  # noqa: PLR2004 what three decimals would print as 1.000
             steps.append(f"times {factor:.3f}: {utilisation.MEANINGS[name]}")
+    cut = utilisation.tensor_factor(shape, facts)
+    if cut != 1.0:
+        steps.append(f"times {cut:.3f}: matrices shared by {shape.tensor_parallel} chips, which wait in every layer")
     steps.append(f"together {mfu.mid:.3f} of the dense bf16 peak")
     steps.append(
         f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile:.2f} of it down to {mfu.low:.3f}"

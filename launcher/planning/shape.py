@@ -62,6 +62,8 @@ class TrainingShape:
     stack_known: bool = True
     # The number of chips that share one set of experts (None: unknown).
     expert_parallel: int | None = None
+    # The number of chips that share each matrix (None: left to the stack).
+    tensor_parallel: int | None = None
     # Experts per token.
     top_k: int | None = None
     # Whether the nodes exchange over EFA.

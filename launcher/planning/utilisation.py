@@ -307,12 +307,13 @@ def log_scale(shape: TrainingShape, facts: TrainingFacts, *, later: bool = True)
     rows = min(counted.get(name, 0) for name in classes) + OTHER_CLASS_ROW * sum(counted.values())
     thin = facts.constants["thin_chip_scale"].mid / math.sqrt(1.0 + rows / THIN_ROWS)
     extra = facts.constants["untuned_scale"].mid if shape.stack is Stack.UNTUNED else 0.0
+    cut = facts.constants["tensor_parallel_scale"].mid if later and cuts_matrices(shape) else 0.0
     if not shape.stack_known and shape.method is not Method.PRETRAIN:
         extra += facts.constants[f"unnamed_{shape.stack.value}_scale"].mid
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         extra += facts.constants["uncounted_fp8_scale"].mid
     unseen = facts.constants["unseen_instance_scale"].mid if rows_on_instance(shape, facts) == 0 else 0.0
-    return math.hypot(scale, thin, extra, unseen, _micro_batch_scale(shape, facts))
+    return math.hypot(scale, thin, extra, cut, unseen, _micro_batch_scale(shape, facts))
 
 
 def rows_on_instance(shape: TrainingShape, facts: TrainingFacts) -> int | None:
@@ -331,6 +332,20 @@ def on_neuron_adapters(shape: TrainingShape) -> bool:
 def assumes_exchange(shape: TrainingShape) -> bool:
     """Whether a mixture runs on several AWS nodes without its `expert_parallel`: the range then holds both layouts."""
     return shape.moe and shape.efa and shape.expert_parallel is None and shape.nodes > 1
+
+
+def cuts_matrices(shape: TrainingShape) -> bool:
+    """Whether a stack of PyTorch on GPUs shares each matrix between chips: their exchange waits in every layer.
+
+    Megatron-like stacks overlap the exchange, and Neuron's cuts every model: it is in the fit of both.
+    """
+    plain = shape.stack in {Stack.FRAMEWORK, Stack.HUGGINGFACE} and shape.accelerator.family == "nvidia"
+    return plain and (shape.tensor_parallel or 1) > 1
+
+
+def tensor_factor(shape: TrainingShape, facts: TrainingFacts) -> float:
+    """What tensor parallelism leaves of the rate; 1 where it is not stated, or in the fit."""
+    return 1.0 / facts.constants["tensor_parallel_factor"].mid if cuts_matrices(shape) else 1.0
 
 
 def every_class(shape: TrainingShape) -> tuple[str, ...]:
@@ -406,4 +421,5 @@ def estimate(shape: TrainingShape, facts: TrainingFacts) -> Mfu:
 
 def _log_mfu(shape: TrainingShape, facts: TrainingFacts) -> float:
     weights = facts.coefficients
-    return sum(weights[name] * value for name, value in zip(TERMS, terms(shape, facts), strict=True))
+    fitted = sum(weights[name] * value for name, value in zip(TERMS, terms(shape, facts), strict=True))
+    return fitted + math.log(tensor_factor(shape, facts))

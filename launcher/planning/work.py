@@ -366,6 +366,7 @@ class Estimator:
             stack=stack,
             stack_known=train.stack is not None,
             expert_parallel=train.expert_parallel,
+            tensor_parallel=train.tensor_parallel,
             top_k=dimensions.top_k,
             efa=nodes > 1,
             node_gbps=facts.network_baseline_gbps or None,

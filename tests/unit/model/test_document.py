@@ -21,6 +21,7 @@ PLACE = Place(
 
 LATER_OF_JOBS = (
     ("expert_parallel", "auto"),
+    ("tensor_parallel", "auto"),
     *((key, None) for key in ("optimizer", "examples", "tokens_per_example", "epochs", "tokens_per_parameter")),
     ("throughput_samples_per_s", None),
 )

@@ -125,6 +125,7 @@ CHANGES = [
     {"optimizer": "adamw-8bit"},
     {"optimizer": "adamw"},
     {"expert_parallel": 8},
+    {"tensor_parallel": 2},
     {"tokens_b": None, "examples": 10, "tokens_per_example": 5},
     {"tokens_b": None, "examples": 10, "tokens_per_example": 5, "epochs": 2},
     {"tokens_b": None, "examples": 10, "tokens_per_example": 6},
@@ -144,7 +145,13 @@ def test_every_training_key_changes_digest(catalog):
 
 def test_written_default_of_newer_key_keeps_digest(catalog):
     base = {"slipway": 1, "name": "p", "target": ONE_NODE, "purchase": {"option": "on-demand"}}
-    written = BASE | {"optimizer": None, "expert_parallel": "auto", "examples": None, "epochs": None}
+    written = BASE | {
+        "optimizer": None,
+        "expert_parallel": "auto",
+        "tensor_parallel": "auto",
+        "examples": None,
+        "epochs": None,
+    }
     old, new = (
         pinned_plan(request_of(base | {"workload": {"train": train}}), catalog).digest for train in (BASE, written)
     )

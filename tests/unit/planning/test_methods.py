@@ -126,3 +126,21 @@ def test_screen_of_lora_on_trainium2_shows_the_published_run_outside_the_range(s
         "target: {instance_type: trn2.48xlarge, nodes: 1, region: us-east-2}\npurchase: {option: spot}\n"
     )
     assert "10 to 21 times" in slipway("quote", str(path), "--pick", "1").out.replace("\n ", "")
+
+
+def test_matrix_shared_by_more_chips_than_the_plan_has_is_refused():
+    with pytest.raises(ImpossibleError) as refused:
+        price(nodes=2, stack="framework", tensor_parallel=17)
+    (finding,) = errors(refused.value)
+    assert (finding.code, finding.path) == ("tensor-parallel", "workload.train.tensor_parallel")
+    assert (finding.message, finding.hint) == (
+        "17 chips cannot share a matrix: the plan has 16 at most",
+        "set it to 16 or less, or to auto",
+    )
+
+
+def test_stated_tensor_parallel_costs_more_with_a_stack_of_pytorch():
+    plain, cut = (price(stack="framework", tensor_parallel=degree).quote(1) for degree in ("auto", 8))
+    assert cut.hours.mid == pytest.approx(1.4 * plain.hours.mid, rel=0.02)
+    tuned = [price(stack="tuned", tensor_parallel=degree).quote(1).usd for degree in ("auto", 8)]
+    assert tuned[0] == tuned[1]

@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from launcher.catalog.training import JUDGED_RUNS, facts_from, load_training
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import Accelerator
-from launcher.planning import utilisation
+from launcher.planning import duration, utilisation
 from launcher.planning.shape import TrainingShape
 from tests.checks import some
 from tests.measured_runs import HARDWARE, job_shape
@@ -48,6 +49,7 @@ def shapes(draw):
         accelerator=draw(st.sampled_from(CHIPS)),
         chips=draw(st.integers(1, 20_000)),
         chips_per_node=draw(st.sampled_from([1, 4, 8, 16])),
+        tensor_parallel=draw(st.sampled_from([None, 1, 8])),
         measured_tokens_per_s=draw(st.one_of(st.none(), st.none(), st.floats(0.1, 1e7))),
     )
 
@@ -115,6 +117,37 @@ def test_tuned_stack_is_never_slower_than_framework():
     for label in some(HARDWARE):
         for precision in Precision:
             assert mid(label, stack=Stack.TUNED, precision=precision) >= mid(label, precision=precision)
+
+
+@pytest.mark.parametrize("stack", [Stack.FRAMEWORK, Stack.HUGGINGFACE])
+def test_tensor_parallel_costs_time_and_widens_range_on_stacks_of_pytorch(stack):
+    plain, cut = ({"stack": stack, "tensor_parallel": degree} for degree in (1, 4))
+    assert mid(**plain) == mid(stack=stack)
+    assert mid(**cut) == pytest.approx(mid(**plain) / 1.4)
+    assert width("H100-SXM", **cut) > width("H100-SXM", **plain)
+
+
+@pytest.mark.parametrize("label,stack", [("H100-SXM", Stack.TUNED), ("Trainium1", Stack.FRAMEWORK)])
+def test_tensor_parallel_of_megatron_and_neuron_is_in_the_fit(label, stack):
+    assert mid(label, stack=stack, tensor_parallel=8) == mid(label, stack=stack)
+
+
+def test_explanation_names_the_cost_of_tensor_parallel():
+    shape = dataclasses.replace(job_shape("H100-SXM", chips=8), tensor_parallel=2)
+    facts = load_training()
+    steps = [
+        step
+        for line in duration.assumptions(shape, 2e9, facts, duration.estimate(shape, 2e9, facts))
+        if line.name == "model FLOPs utilisation"
+        for step in line.steps
+    ]
+    assert any(step == "times 0.714: matrices shared by 2 chips, which wait in every layer" for step in steps)
+    factors = [
+        float(re.search(r"(?:start at|times) ([0-9.]+):", step)[1])
+        for step in steps
+        if step.startswith(("start", "times"))
+    ]
+    assert math.prod(factors) == pytest.approx(utilisation.estimate(shape, facts).mid, rel=5e-3)
 
 
 def test_strong_scaling_costs_more_on_slow_network():
