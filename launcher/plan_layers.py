@@ -422,10 +422,10 @@ def full_key(name: str) -> str:
         return ends[0]
     if not dot and ends:
         raise UnreadableInputError(f"--set {name} may be {' or '.join(ends)}", hint="write the full key")
-    raise UnreadableInputError(f"--set {name}: {_unknown(name, every)}", hint=_near_key(name, every))
+    raise UnreadableInputError(f"--set {name}: {_unknown_reason(name, every)}", hint=_near_key(name, every))
 
 
-def _unknown(name: str, every: Mapping[str, kinds.Kind]) -> str:
+def _unknown_reason(name: str, every: Mapping[str, kinds.Kind]) -> str:
     if name in (EXTENDS, VARIABLES):
         return f"{name} is read from files only"
     if any(key.startswith(f"{name}.") for key in every):

@@ -74,11 +74,13 @@ def page(now: JobNow, width: int) -> list[str]:
     lines += ["", *_table(now, width)] if now.nodes else [f"  {_without_nodes(state)}"]
     lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     return lines + [
-        piece for text in _unknown(now.nodes) for piece in fold(f"  {UNKNOWN} chips not known: {text}", width, 2)
+        piece
+        for text in _unknown_chip_reasons(now.nodes)
+        for piece in fold(f"  {UNKNOWN} chips not known: {text}", width, 2)
     ]
 
 
-def _unknown(nodes: Sequence[NodeNow]) -> list[str]:
+def _unknown_chip_reasons(nodes: Sequence[NodeNow]) -> list[str]:
     """Why the chips of nodes are not known, once for all nodes with the same reason."""
     named: dict[str, list[str]] = {}
     for node in nodes:

@@ -109,7 +109,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1; a quote that the gate refuses names the best candidate that it allows."""
-        return self._shown(rank, self._cached_quote(rank))
+        return self._with_gate_hint(rank, self._cached_quote(rank))
 
     def row(self, rank: int) -> Quote:
         """The table row of a rank: its quote, which may lack lines, assumptions, policies, cash and break-even."""
@@ -127,7 +127,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def _row(self, rank: int, *, break_even: bool) -> Quote:
         if rank in self._quotes:
-            return self._shown(rank, self._quotes[rank])
+            return self._with_gate_hint(rank, self._quotes[rank])
         return self._with_id(rank, self._outline(rank, break_even=break_even))
 
     @property
@@ -144,11 +144,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         quoted, rules = self._cached_quote(rank), replace(self.context.rules, any_age=True)
         if quoted.gate.allows_launch or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
-            return self._shown(rank, quoted)
+            return self._with_gate_hint(rank, quoted)
         gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
-        return self._shown(rank, replace(quoted, gate=gate))
+        return self._with_gate_hint(rank, replace(quoted, gate=gate))
 
-    def _shown(self, rank: int, quoted: Quote) -> Quote:
+    def _with_gate_hint(self, rank: int, quoted: Quote) -> Quote:
         """A rank's quote with its short id; one that the gate refuses names the best candidate that it allows."""
         gate = self._hint_at_allowed(quoted.gate)
         return self._with_id(rank, quoted if gate is quoted.gate else replace(quoted, gate=gate))

@@ -322,13 +322,13 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     findings = list(candidate.refusals)
     findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
-    findings.extend(_known(candidate, plan, _node_findings))
+    findings.extend(_place_findings(candidate, plan, _node_findings))
     if context.job_command.programs:
         findings.extend(_idle_chips(candidate, facts))
     findings.extend(choice_findings(candidate))
-    findings.extend(_known(candidate, plan, _network_findings))
+    findings.extend(_place_findings(candidate, plan, _network_findings))
     findings.extend(_not_begun(candidate))
-    findings.extend(_known(candidate, plan, _account_findings))
+    findings.extend(_place_findings(candidate, plan, _account_findings))
     if isinstance(price, Price) and price.usd == 0:
         message = f"the price of the nodes is $0 an hour ({price.source}): the total does not include them"
         findings.append(warning("zero-price", "purchase", message))
@@ -349,7 +349,7 @@ def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[F
     return tuple(findings)
 
 
-def _known(
+def _place_findings(
     candidate: TrainingCandidate, plan: Plan, find: Callable[[TrainingCandidate, Plan], Iterator[Finding]]
 ) -> tuple[Finding, ...]:
     """Findings that no purchase option changes, computed once for the nodes and the network of a place."""

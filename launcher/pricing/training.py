@@ -123,7 +123,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
             message = f"{report}: the range of the hours is wide for it"
             yield warning("far-published-run", "workload.train", message, MEASURES_IT)
         else:
-            yield _unpublished(candidate.place.instance_type.partition(".")[0])
+            yield _unpublished_family_note(candidate.place.instance_type.partition(".")[0])
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """A warning for a batch above those of published runs of this size, with hours and dollars at the largest."""
@@ -180,7 +180,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
 
 @lru_cache(maxsize=256)
-def _unpublished(family: str) -> Finding:
+def _unpublished_family_note(family: str) -> Finding:
     """The note of a family without a published run, computed once for all of its rows."""
     message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
     return info("no-published-run", "workload.train", message, MEASURES_IT)

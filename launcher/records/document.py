@@ -80,7 +80,7 @@ def by_identity(function: Callable[..., T]) -> Callable[..., T]:
     """
     known: dict[object, tuple[object, T]] = {}
 
-    def kept(value: Any, *more: Any) -> T:
+    def compute_once(value: Any, *more: Any) -> T:
         key = (id(value), *map(id, more)) if more else id(value)
         found = known.get(key)
         if found is None:
@@ -89,7 +89,7 @@ def by_identity(function: Callable[..., T]) -> Callable[..., T]:
             found = known[key] = (value, more), function(value, *more)
         return found[1]
 
-    return kept
+    return compute_once
 
 
 @cache

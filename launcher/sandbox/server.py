@@ -194,30 +194,30 @@ class Server:
         return self._cli_address
 
     def _arm(self, args: Mapping[str, Any]) -> Any:
-        if self._instances.named(args["cluster"]):
+        if self._instances.has_group(args["cluster"]):
             return self._instances.notify(args["node"], args["action"], args["in_seconds"])
         return self._registry.cluster(args["cluster"]).notify(args["node"], args["action"], args["in_seconds"])
 
     def _recommend_rebalance(self, args: Mapping[str, Any]) -> None:
-        if self._instances.named(args["cluster"]):
+        if self._instances.has_group(args["cluster"]):
             self._instances.recommend_rebalance(args["node"])
         else:
             self._registry.cluster(args["cluster"]).recommend_rebalance(args["node"])
 
     def _busy(self, args: Mapping[str, Any]) -> bool:
-        if self._instances.named(args["cluster"]):
+        if self._instances.has_group(args["cluster"]):
             return self._instances.busy(args["node"])
         with _scheduler_errors():
             return self._registry.cluster(args["cluster"]).scheduler.busy(args["node"])
 
     def _jobs(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if self._instances.named(args["cluster"]):
+        if self._instances.has_group(args["cluster"]):
             return []
         with _scheduler_errors():
             return self._registry.cluster(args["cluster"]).scheduler.jobs()
 
     def _lose_node(self, args: Mapping[str, Any]) -> None:
-        if self._instances.named(args["cluster"]):
+        if self._instances.has_group(args["cluster"]):
             self._instances.lose(args["node"], args["why"])
             return
         cluster = self._registry.cluster(args["cluster"])
@@ -225,7 +225,7 @@ class Server:
         cluster.lose(args["node"], args["why"])
 
     def _replace_node(self, args: Mapping[str, Any]) -> None:
-        if self._instances.named(args["cluster"]):
+        if self._instances.has_group(args["cluster"]):
             return  # its group replaces it
         cluster = self._registry.cluster(args["cluster"])
         cluster.replace(args["node"])

@@ -329,7 +329,7 @@ class Groups:
                     member.machine.end()
                 group.members.clear()
 
-    def named(self, name: str) -> bool:
+    def has_group(self, name: str) -> bool:
         """Whether a cluster's name is that of a group."""
         return any(name == group_name for _, group_name in self._groups)
 

@@ -50,7 +50,7 @@ def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: date
     begins = [_start_of(run_folder) for run_folder in folders]
     for path, following in zip(folders, [*begins[1:], None], strict=True):
         folder = RunFolder(path=path)
-        measurement = _unknown(folder, now)
+        measurement = _unmeasured_tail(folder, now)
         if measurement is None:
             continue
         try:
@@ -68,7 +68,7 @@ def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: date
             _store(folder, root / MEASUREMENTS, replace(measurement, idle_tail_h=hours), notify)
 
 
-def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
+def _unmeasured_tail(folder: RunFolder, now: datetime) -> Measurement | None:
     if not (folder.path / IN_RUN).is_file():
         return None
     try:

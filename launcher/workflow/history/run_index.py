@@ -80,7 +80,7 @@ def fetch(name: str, place: RunLocation, environment: Mapping[str, str], notify:
     """
     found = [(store, copies) for store in _stores(place, environment) if (copies := _copies(store, name))]
     if not found:
-        raise _endpoint(name, place, environment) or _unknown(name, place, environment)
+        raise _endpoint(name, place, environment) or _no_such_run(name, place, environment)
     if len(found) > 1:
         places = "; ".join(f"--store {store.uri} (by {copies[-1].by})" for store, copies in found)
         raise ImpossibleError(f"{len(found)} stores have runs of {name}", hint=f"say which: {places}")
@@ -189,7 +189,7 @@ def _region(place: RunLocation, environment: Mapping[str, str]) -> str:
     return place.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
 
 
-def _unknown(name: str, place: RunLocation, environment: Mapping[str, str]) -> UnreadableInputError:
+def _no_such_run(name: str, place: RunLocation, environment: Mapping[str, str]) -> UnreadableInputError:
     try:
         names = sorted({known for store in _stores(place, environment) for known in _names(store)})
     except AwsError:

@@ -161,12 +161,12 @@ def within(questions: Iterable[Question], regions: Collection[str]) -> tuple[Que
 def _check(request: PlanRequest, catalog: Catalog) -> None:
     target = request.target
     unknown = [
-        _unknown("instance type", "target.instance_type", name, catalog.instance_types)
+        _unknown_finding("instance type", "target.instance_type", name, catalog.instance_types)
         for name in (*(target.instance_type or ()), *target.fallback_types)
         if name not in catalog.instance_types
     ]
     unknown += [
-        _unknown("region", "target.region", region, catalog.regions)
+        _unknown_finding("region", "target.region", region, catalog.regions)
         for region in target.region or ()
         if region not in catalog.regions
     ]
@@ -174,7 +174,7 @@ def _check(request: PlanRequest, catalog: Catalog) -> None:
         raise ImpossibleError(f"{request.name}: there are no prices to request", findings=unknown)
 
 
-def _unknown(kind: str, path: str, name: str, known: Collection[str]) -> Finding:
+def _unknown_finding(kind: str, path: str, name: str, known: Collection[str]) -> Finding:
     return error(
         f"unknown-{kind.replace(' ', '-')}", path, f"no {kind} {name} in the catalog", nearest_name(name, known)
     )

@@ -292,7 +292,7 @@ def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) 
     """Return a function: whether a run has shown its rate and how long a checkpoint takes to read back."""
     shown_at: list[datetime] = []
 
-    def measured(folder: RunFolder) -> bool:
+    def is_measured(folder: RunFolder) -> bool:
         recorded = [point for attempt in points(folder) for point in attempt]
         if len(recorded) < MIN_LINES or recorded[-1].step < steps:
             return False
@@ -304,7 +304,7 @@ def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) 
             for event in read_events(folder.path / JOB_FOLDER / EVENTS)
         )
 
-    return measured
+    return is_measured
 
 
 def _write_plan(plan: PlanRequest, root: Path) -> Path:
