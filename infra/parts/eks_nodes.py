@@ -89,7 +89,7 @@ class NodeGroup(Construct):
         self.template = ec2.CfnLaunchTemplate(
             self,
             "Template",
-            launch_template_data=self._machines([*security_group_ids, *context.group_ids], tags),
+            launch_template_data=self._template([*security_group_ids, *context.group_ids], tags),
             tag_specifications=template_tags(tags),
         )
         self.resource = eks.CfnNodegroup(
@@ -112,7 +112,7 @@ class NodeGroup(Construct):
             taints=_taints(context.taint),
         )
 
-    def _machines(self, groups: list[str], tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
+    def _template(self, groups: list[str], tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
         """The launch template of the group's nodes; it may repeat no setting of the group itself."""
         context = self._context
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if context.placement_group else None

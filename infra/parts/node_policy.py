@@ -67,7 +67,7 @@ class NodePolicy(Construct):
         image: str | None,
         path: str = PATH,
         in_store: Sequence[iam.PolicyStatement] | None = None,
-        starts_machines: bool = False,
+        starts_nodes: bool = False,
         grants_key: bool = False,
         reached: Sequence[Reach] = (),
         conditions: Mapping[str, Mapping[str, Any]] | None = None,
@@ -75,7 +75,7 @@ class NodePolicy(Construct):
     ) -> None:
         """`kms_key_arn` None: S3's own key.
 
-        `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_machines`: one
+        `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_nodes`: one
         node starts the others, whose root volumes may use the key. `grants_key`: a service makes the volumes.
 
         `in_store` None: the permissions of all jobs that
@@ -90,7 +90,7 @@ class NodePolicy(Construct):
                     sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[kms_key_arn]
                 )
             )
-            statements += volume_statements(kms_key_arn) if starts_machines else ()
+            statements += volume_statements(kms_key_arn) if starts_nodes else ()
             statements += [key_grant_statement(kms_key_arn)] if grants_key else []
         if fetched:
             scripts = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in fetched]

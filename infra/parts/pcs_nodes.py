@@ -148,7 +148,7 @@ class PcsGroup(Construct):
         super().__init__(scope, id_)
         self._context, self._group = context, group
         self.template = ec2.CfnLaunchTemplate(
-            self, "Template", launch_template_data=self._machines(tags), tag_specifications=template_tags(tags)
+            self, "Template", launch_template_data=self._template(tags), tag_specifications=template_tags(tags)
         )
         bootstrapped = [scripts.action("machine", group.instance_arguments, every_boot=True)]
         if group.node_arguments:
@@ -176,7 +176,7 @@ class PcsGroup(Construct):
             ),
         )
 
-    def _machines(self, tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
+    def _template(self, tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
         context, group = self._context, self._group
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if group.placement_group else None
         instance_tags = {

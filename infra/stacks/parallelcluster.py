@@ -137,7 +137,7 @@ class TrainingStack(ClusterStack):
             secrets=tuple(plan.request.run.secrets.values()),
             compile_cache=any(keeps_compiled_programs(type_) for type_ in types),
             image=plan.request.run.image,
-            starts_machines=True,
+            starts_nodes=True,
             reached=reached_locations(plan.request),
             reports_as=plan.cluster_name,
         )

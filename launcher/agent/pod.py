@@ -176,14 +176,14 @@ def _remember_marks(spec: JobSpec, store: Store, events: Path, journal: Journal)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
-    def news() -> bytes:
+    def marked_notice() -> bytes:
         nonlocal is_stored
         if is_stored or not path.exists():
             return b""
         is_stored = True
         return b"1"
 
-    journal.keep("marked", news)
+    journal.keep("marked", marked_notice)
 
 
 class _Output:

@@ -30,7 +30,7 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
             resource["Type"] == "AWS::EKS::Cluster" for resource in safe_json.loads(old).get("Resources", {}).values()
         ):
             continue
-        new = json.dumps(_without_machines(safe_json.loads(old)), indent=1).encode()
+        new = json.dumps(_without_nodes(safe_json.loads(old)), indent=1).encode()
         path.write_bytes(new)
         before, after = (hashlib.sha256(template).hexdigest() for template in (old, new))
         for other in (folder / "manifest.json", *folder.glob("*.assets.json")):
@@ -38,7 +38,7 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
     return Assembly.read(folder)
 
 
-def _without_machines(template: dict[str, Any]) -> dict[str, Any]:
+def _without_nodes(template: dict[str, Any]) -> dict[str, Any]:
     """The control plane's resources of a template, with the outputs that refer only to them."""
     resources = template["Resources"]
     reached: set[str] = set()

@@ -80,8 +80,8 @@ def _save_page(target: Path, folder: RunFolder, current: "Report", bill: "Billed
     from launcher.records.node_look import kept_look
     from launcher.workflow.run.timeline import timeline
 
-    story, look = timeline(folder, current.attempts), kept_look(folder)
-    output.save_html(target, report_html.page(current, story, bill, look), show=show)
+    recorded_events, look = timeline(folder, current.attempts), kept_look(folder)
+    output.save_html(target, report_html.page(current, recorded_events, bill, look), show=show)
 
 
 def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":

@@ -90,12 +90,12 @@ class EgressOptions:
             price = self.catalog.bill_item(name, region)
             return float(price.usd) if isinstance(price, Price) else None
 
-        machine = self.catalog.instance_price(NAT_INSTANCE, region)
+        nat_price = self.catalog.instance_price(NAT_INSTANCE, region)
         gateway, gigabyte, address = item("vpc.nat-gateway"), item("vpc.nat-gateway-data"), item("vpc.public-ipv4")
         volume, endpoint = item("ebs.gp3-storage"), item("vpc.interface-endpoint")
         instance = None
-        if isinstance(machine, Price) and volume is not None and address is not None:
-            instance = float(machine.usd) + volume * NAT_ROOT_GIB / HOURS_PER_MONTH + address
+        if isinstance(nat_price, Price) and volume is not None and address is not None:
+            instance = float(nat_price.usd) + volume * NAT_ROOT_GIB / HOURS_PER_MONTH + address
         return _Prices(
             gateway=None if gateway is None or gigabyte is None or address is None else gateway + address,
             instance=instance,

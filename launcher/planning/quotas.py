@@ -159,12 +159,12 @@ def quota_needs(
         closed = egress(plan.request, plan.place, instances) is not None
         network = network_needs(plan, instances, quotas) if closed else ()
         return (*_jobs(plan, instances, quotas), *network)
-    machines = _sagemaker if target.is_managed else _ec2
+    instance_quotas = _sagemaker if target.is_managed else _ec2
     cluster_needs = [
         _quota_need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
     ]
     return (
-        *machines(plan, instances, quotas),
+        *instance_quotas(plan, instances, quotas),
         *cluster_needs,
         *network_needs(plan, instances, quotas),
         *node_needs(plan, instances, quotas),

@@ -15,7 +15,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
-from launcher.workflow.deploy.steps import WITH_MACHINES
+from launcher.workflow.deploy.steps import OUTPUT_OF_NODES
 from tests.checks import some
 from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES
 from tests.infra.reading import rules, variables
@@ -116,7 +116,7 @@ class TestControlPlane:
         assert not types & {"AWS::EKS::Nodegroup", "AWS::SageMaker::Cluster", "AWS::EKS::Addon"}
         assert first["Resources"].items() <= all_["Resources"].items()
         assert {"ClusterName", "ClusterEndpoint", "AccessRoleArn", "PlanDigest"} <= set(first["Outputs"])
-        assert WITH_MACHINES in set(all_["Outputs"]) - set(first["Outputs"])
+        assert OUTPUT_OF_NODES in set(all_["Outputs"]) - set(first["Outputs"])
         named = re.findall(r'"(?:Ref|Fn::GetAtt)": (?:\[)?"(\w+)"', json.dumps([first["Resources"], first["Outputs"]]))
         assert set(named) & all_["Resources"].keys() <= first["Resources"].keys()
         # The CLI uploads a template under the digest of its text, once.

@@ -37,7 +37,7 @@ def check(
     findings += _schedule(request, serve, today)
     findings += _parallel(request, serve, catalog)
     findings += _purchase(request, serve, catalog, bedrock)
-    findings += _without_machines(request, serve, catalog)
+    findings += _unused_targets(request, serve, catalog)
     findings += _zones(request, serve, catalog)
     return findings
 
@@ -190,7 +190,7 @@ def _degrees(catalog: Catalog) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
+def _unused_targets(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
     bedrock_only = isinstance(serve.model, str) and catalog.find_model(serve.model) is None
     if bedrock_only:
         reason = f"{serve.model} is not in the catalog of models, and runs on Bedrock"

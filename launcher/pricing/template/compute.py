@@ -70,7 +70,7 @@ def named_launch(specification: Any, template: Template) -> Launch | None:
     return None
 
 
-def machines(
+def group_parts(
     types: Iterable[Any], launch: Launch | None, count: float, most: float, *, name: str = "", market: str | None = None
 ) -> Iterator[Part]:
     """The parts of a number of equal instances: themselves, their volumes, their public addresses.
@@ -114,7 +114,7 @@ def instance(resource: Resource, template: Template) -> Iterator[Part]:
         addresses=own.addresses or launch.addresses,
         reserved=own.reserved or launch.reserved,
     )
-    yield from machines((), joined, 1, 1)
+    yield from group_parts((), joined, 1, 1)
 
 
 def sizes(properties: Mapping[str, Any], least: str, wanted: str, most: str) -> tuple[float, float] | Missing:
@@ -147,7 +147,7 @@ def auto_scaling_group(resource: Resource, template: Template) -> Iterator[Part]
         if configuration is not None
         else named_launch(properties.get("LaunchTemplate"), template)
     )
-    yield from machines((), launch, *counts)
+    yield from group_parts((), launch, *counts)
 
 
 def _mixed_policy_parts(mixed: Mapping[str, Any], template: Template, count: float, most: float) -> Iterator[Part]:
@@ -163,9 +163,9 @@ def _mixed_policy_parts(mixed: Mapping[str, Any], template: Template, count: flo
         for whole in (count, most)
     ]
     if on_demand[1]:
-        yield from machines(types, launch, *on_demand, market=ON_DEMAND)
+        yield from group_parts(types, launch, *on_demand, market=ON_DEMAND)
     if most > on_demand[1]:
-        yield from machines(types, launch, count - on_demand[0], most - on_demand[1], market=SPOT)
+        yield from group_parts(types, launch, count - on_demand[0], most - on_demand[1], market=SPOT)
 
 
 def _override_types(overrides: Any) -> list[Any]:
@@ -185,7 +185,7 @@ def fleet(resource: Resource, template: Template) -> Iterator[Part]:
     types = [kind for one in configurations for kind in _override_types(one.get("Overrides"))]
     default = capacity.get("DefaultTargetCapacityType")
     market = MARKETS.get(default) if isinstance(default, str) else None
-    yield from machines(types, launch, total, total, market=market)
+    yield from group_parts(types, launch, total, total, market=market)
 
 
 def spot_fleet(resource: Resource, template: Template) -> Iterator[Part]:
@@ -200,13 +200,13 @@ def spot_fleet(resource: Resource, template: Template) -> Iterator[Part]:
         )
     elif specifications:
         types = [one.get("InstanceType") for one in specifications]
-        yield from machines(types, launch_of(specifications[0], template), total, total, market=SPOT)
+        yield from group_parts(types, launch_of(specifications[0], template), total, total, market=SPOT)
     else:
         launch = (
             named_launch(configurations[0].get("LaunchTemplateSpecification"), template) if configurations else None
         )
         types = [kind for one in configurations for kind in _override_types(one.get("Overrides"))]
-        yield from machines(types, launch, total, total, market=SPOT)
+        yield from group_parts(types, launch, total, total, market=SPOT)
 
 
 def reservation(resource: Resource, _template: Template) -> Iterator[Part]:
@@ -237,7 +237,7 @@ def node_group(resource: Resource, template: Template) -> Iterator[Part]:
         yield Instances(types=known, count=counts[0], most=counts[1], market=market)
         yield from times(volume(disk, "disk", default="gp3"), *counts)
         return
-    yield from machines(stated, launch, *counts, market=market)
+    yield from group_parts(stated, launch, *counts, market=market)
 
 
 def pcs_group(resource: Resource, template: Template) -> Iterator[Part]:
@@ -253,7 +253,7 @@ def pcs_group(resource: Resource, template: Template) -> Iterator[Part]:
     option = properties.get("PurchaseOption")
     market = MARKETS.get(option) if isinstance(option, str) else None
     launch = named_launch(properties.get("CustomLaunchTemplate"), template)
-    yield from machines(types, launch, *counts, market=market)
+    yield from group_parts(types, launch, *counts, market=market)
     yield Missing(name="PCS fee of the nodes", group="other", reason="AWS PCS's fees have no listed price here")
 
 

@@ -34,7 +34,7 @@ from launcher.workflow.deploy.failed_creation import empty_failed_creation
 from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
 from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
-from launcher.workflow.deploy.steps import WITH_MACHINES, refuse_without_efa
+from launcher.workflow.deploy.steps import OUTPUT_OF_NODES, refuse_without_efa
 
 Outputs = Mapping[str, Mapping[str, str]]
 """The outputs of stacks, by the stack's name."""
@@ -135,7 +135,7 @@ class Deployment:
         if reach is None:
             return self
         stack = stacks.find(self.session, stack_name(self.plan, TRAINING_STACK))
-        if stack is not None and WITH_MACHINES in stack.outputs:
+        if stack is not None and OUTPUT_OF_NODES in stack.outputs:
             return self
         with TemporaryDirectory(prefix="slipway-control-") as place:
             part = control_part(self.assembly, Path(place) / "cdk.out")

@@ -22,7 +22,7 @@ from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, show_bundle
 
-WITH_MACHINES = "NotifyTopicArn"
+OUTPUT_OF_NODES = "NotifyTopicArn"
 """An output that a Kubernetes stack does not have before its nodes (launcher/cdk/control_part.py)."""
 
 

@@ -77,8 +77,8 @@ def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
     if target.in_service_network:
         return Holdings(network=network)
     if target.instance_tags is None:
-        machines = hyperpod.instance_counts(session, f"slipway-{plan.cluster_name}")
-        return Holdings(sagemaker_instances=machines, network=network, cluster=True)
+        counts = hyperpod.instance_counts(session, f"slipway-{plan.cluster_name}")
+        return Holdings(sagemaker_instances=counts, network=network, cluster=True)
     tags = target.instance_tags
     instances = cluster_instances(session, tags.cluster, f"{tags.prefix}{plan.cluster_name}")
     return Holdings(instances=instances, network=network, cluster=True)
