@@ -73,7 +73,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         usd_per_hour=quote.usd_per_hour,
         hours=round(hours, DIGITS),
         usd_at_quoted_rate=report.usd_at_quoted_rate if report is not None and not monthly else None,
-        billed_usd=_read_billed(folder),
+        billed_usd=amount(folder.read_json(BILLED)["billed_usd"]) if (folder.path / BILLED).is_file() else None,
         tokens=trained.get("tokens"),
         epochs=trained.get("epoch"),
         interruptions=len(interrupted_attempts(ran)),
@@ -155,10 +155,6 @@ def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
         named = purchase.get(key)
         ids.append(named.get(word) if isinstance(named, dict) else named)
     return tuple(item for item in ids if isinstance(item, str) and item)
-
-
-def _read_billed(folder: RunFolder) -> Decimal | None:
-    return amount(folder.read_json(BILLED)["billed_usd"]) if (folder.path / BILLED).is_file() else None
 
 
 def lost_hours(events: Iterable[Mapping[str, Any]], last: Attempt | None = None) -> float:
