@@ -229,6 +229,7 @@ def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refu
         return None
     try:
         later = sorted((term for term in terms if _begins(term) > now), key=_begins)
+        # A product may have several prices at once: the estimate must not be too low.
         usd = max(_hourly(term) for term in holding(terms, now))
     except RefusedPriceError as problem:
         return Refusal(key=key, reason=str(problem))
@@ -254,6 +255,7 @@ def _begins(term: Mapping[str, Any]) -> datetime:
         moment = datetime.fromisoformat(term["effectiveDate"])
     except (KeyError, TypeError, ValueError) as problem:
         raise RefusedPriceError("the price has no effective date") from problem
+    # The files state UTC without saying so.
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -270,6 +272,7 @@ def _dimensions(term: Mapping[str, Any], selects: Callable[[str], bool]) -> list
 
 def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
     per_unit = dimension.get("pricePerUnit", {})
+    # A price in another currency is refused by its name, not as missing.
     currency = "USD" if "USD" in per_unit else next(iter(per_unit), None)
     return dollars(per_unit.get(currency), currency, free=free)
 
@@ -315,6 +318,7 @@ def _effective(term: Mapping[str, Any], years: int) -> Decimal:
     Decimal('2.500000')
     """
     parts = _dimensions(term, lambda unit: unit in _HOURS or unit == "Quantity")
+    # The upfront payment is the price of a quantity of one, for the whole term.
     hours = {"Quantity": HOURS_PER_YEAR * years}
     total = sum((_amount(part, free=True) / hours.get(part["unit"], 1) for part in parts), Decimal(0))
     return dollars(str(total)).quantize(PLACES)

@@ -77,6 +77,7 @@ class Assembly:
             return self
         self.refuse_if_changed()
         shutil.copytree(self.folder, folder, symlinks=True)
+        # A change between the check and the copy would be deployed.
         copy = replace(self, folder=folder)
         copy.refuse_if_changed()
         return copy
@@ -152,6 +153,7 @@ class Cdk:
         if done.code != 0 or problems:
             details = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])
             raise ImpossibleError(f"the stacks could not be synthesised (cdk exit {done.code}):\n{details}")
+        # A runner that only shows commands has written no assembly.
         if not self.runner.carries_out:
             return Assembly(folder=folder, digests=frozenset(), seal="")
         assembly = Assembly.read(folder)
@@ -278,6 +280,7 @@ def deploy(
         )
     if not quote.gate.allows_launch:
         raise _REFUSALS[quote.gate.exit_code](quote.gate.reason, hint=quote.gate.hint)
+    # On the day of the quote its prices are those that were shown.
     if quote.expires_at is not None and now > quote.expires_at and now.date() > quote.as_of.date():
         raise UnpricedError(
             f"the quote was good until {quote.expires_at:%Y-%m-%d %H:%M} UTC", hint="quote the plan again"
@@ -303,6 +306,7 @@ def failure_lines(lines: tuple[str, ...]) -> list[str]:
     The CDK prints an event when it happens, with the number of finished resources, and again at the end.
     """
     failed = [line.strip() for line in lines if "_FAILED" in line or "failed:" in line]
+    # A line that ends there announces the reason, which is an event of its own.
     reasons = [line for line in failed if not line.endswith("failed:")] or failed
     events = {" ".join(_PROGRESS.sub("|", line, count=1).split()): line for line in reasons}
     return list(events.values())[:SHOWN_LINES] or [line for line in lines if line.strip()][-SHOWN_LINES:]

@@ -66,6 +66,7 @@ def _assigned_values(function: ast.FunctionDef) -> dict[str, ast.expr]:
             if isinstance(target, ast.Name) and value is not None:
                 values[target.id] = value
                 counts[target.id] = counts.get(target.id, 0) + 1
+    # Which of several values a name has is known only at a run.
     return {name: value for name, value in values.items() if counts[name] == 1}
 
 
@@ -102,6 +103,7 @@ def _role(imported: Imported, role: Mapping[str, ast.expr | None], names: Mappin
     if isinstance(arguments, ast.List):
         for item in arguments.elts:
             word = _text(item, names)
+            # The place of the argument must stay: the ones after it may depend on it.
             words.append(word if word is not None else f"${{{ast.unparse(item).strip('*')}}}")
             if word is None:
                 imported.lose(f"argument {ast.unparse(item)}", "its value is known only at a run: it stands as ${...}")
@@ -119,6 +121,7 @@ def _role(imported: Imported, role: Mapping[str, ast.expr | None], names: Mappin
     if isinstance(retries, int):
         imported.put("run.retries", retries)
     _resource(imported, role.get("resource"), names, catalog)
+    # TorchX knows no spot: its jobs run until they end.
     imported.put("purchase.option", "on-demand")
     _lose_unknown(imported, role, names)
     for key in sorted(set(role) - KNOWN):
