@@ -165,9 +165,7 @@ def job_manifests(
         grace_s=pod.grace_s(plan, job),
         queue=(plan.request.target.queue or "").rpartition("/")[2] or None,
         topology=pod.topology(plan, facts),
-        environment=pod.environment(
-            plan, facts, names, job=job, operator=operator.value, first_host=f"{name}-0.{name}"
-        ),
+        environment=pod.environment(plan, facts, names, job=job, operator=operator.value, leader=f"{name}-0.{name}"),
         claims=pod.claims(plan),
         fetch_script=script_text(FETCH_SCRIPT).splitlines(),
         time_limit_s=None if run.time_limit_h is None else math.ceil(run.time_limit_h * 3600),

@@ -131,11 +131,11 @@ def by_volume(plan: Plan, path: str) -> str:
 
 
 def environment(
-    plan: Plan, facts: InstanceType, names: ClusterNames, *, job: JobSettings, operator: str, first_host: str
+    plan: Plan, facts: InstanceType, names: ClusterNames, *, job: JobSettings, operator: str, leader: str
 ) -> dict[str, str]:
     """The environment of a pod's first process, and thus of the command.
 
-    `operator`: a value of `run.operator`; `first_host`: host name of the first pod of a Job.
+    `operator`: a value of `run.operator`; `leader`: host name of the first pod of a Job.
     """
     variables = {
         "AWS_REGION": plan.place.region,
@@ -145,7 +145,7 @@ def environment(
         "SLIPWAY_JOURNAL": journal_uri(checkpoint_uri(plan, names), job.run),
         "SLIPWAY_OPERATOR": operator,
         "SLIPWAY_PARTS": str(plan.place.nodes),
-        "SLIPWAY_MEETING": first_host,
+        "SLIPWAY_MEETING": leader,
         "SLIPWAY_EFA": str(facts.required_efa(plan.place.nodes)),
         **dict(_rendezvous(plan, facts)),
         **(ELASTIC_AGENT_ENVIRONMENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),

@@ -142,7 +142,7 @@ def user_data(plan: Plan, names: ClusterNames) -> str:
 
 def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: JobSettings) -> dict[str, str]:
     """The environment of an instance's own program, and thus of the agent and of the command."""
-    variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", first_host="")
+    variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", leader="")
     # The instance finds the others, and its image, themselves.
     del variables["SLIPWAY_MEETING"], variables["SLIPWAY_ROOT"]
     return variables | {

@@ -140,7 +140,7 @@ def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, in
 
 def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: JobSettings) -> dict[str, str]:
     """The environment of each node's first process; the request's own Environment allows 512 characters per value."""
-    variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", first_host="")
+    variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", leader="")
     variables["SLIPWAY_ROOT"] = ROOT
     del variables["SLIPWAY_MEETING"], variables["SLIPWAY_PARTS"]  # resourceconfig.json says both
     return variables
