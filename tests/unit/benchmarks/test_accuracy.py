@@ -343,7 +343,7 @@ def test_tensor_parallel_brings_published_rows_of_pytorch_closer_to_their_estima
         return abs(math.log(accuracy.outcome(replace(row, shape=replace(row.shape, **changes)), facts).ratio))
 
     closer = {row.family for row in cut if error(row) < error(row, tensor_parallel=None)}
-    assert closer >= {"atorch", "torchtitan", "titan-h200", "starcoder", "falcon"}
+    assert closer >= {"atorch", "torchtitan", "titan-h200", "falcon"}
     near, before = (
         sum(error(row, **changes) < math.log(accuracy.NEAR) for row in cut)
         for changes in ({}, {"tensor_parallel": None})
