@@ -1,6 +1,7 @@
 """The tracker and the links by which a framework or trainer finds its newest checkpoint, written after a restore."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,14 +24,30 @@ def write_back(layout: Layout, folder: Path, names: Iterable[str], others: Itera
 
 
 def links_to(folder: Path, name: str) -> tuple[str, ...]:
-    """The links beside a checkpoint that lead to it, below the checkpoint folder; none if they cannot be read."""
+    """The links beside a checkpoint that lead to it, or to a later one of its kind: it is sent after the next is saved.
+
+    Their names are below the checkpoint folder; none if they cannot be read.
+    """
     above = (folder / name).parent
     try:
-        links = [path for path in above.iterdir() if path.is_symlink() and path.readlink().name == Path(name).name]
-        leading = [link for link in links if link.resolve() == (folder / name).resolve()]
+        links = [path for path in above.iterdir() if path.is_symlink() and path.exists()]
+        targets = {link: link.resolve() for link in links}
+        beside = above.resolve()
     except (OSError, RuntimeError):
         return ()
+    leading = [link for link in links if targets[link].parent == beside and _is_later(targets[link].name, name)]
     return tuple(sorted(str(link.relative_to(folder)) for link in leading))
+
+
+def _is_later(target: str, name: str) -> bool:
+    """Whether a name is that of a checkpoint or of a later one: equal except for higher numbers.
+
+    >>> [_is_later(target, "runs/m_20.pt") for target in ("m_20.pt", "m_30.pt", "m_10.pt", "log_30.pt")]
+    [True, True, False, False]
+    """
+    own = name.rpartition("/")[2]
+    numbers, own_numbers = ([int(digits) for digits in re.findall(r"\d+", text)] for text in (target, own))
+    return re.sub(r"\d+", "#", target) == re.sub(r"\d+", "#", own) and numbers >= own_numbers
 
 
 def write_links(folder: Path, name: str, links: Iterable[str]) -> None:

@@ -439,7 +439,10 @@ def test_links_are_written_where_no_file_is(tmp_path):
         (tmp_path / name).write_text(name)
     for link, target in (("latest", "model_1.pt"), ("old", "model_1.pt"), ("gone", "nothing"), ("away", "/model_1.pt")):
         (tmp_path / link).symlink_to(target)
-    assert links_to(tmp_path, "model_1.pt") == ("latest", "old")
+    (tmp_path / "ahead").symlink_to(tmp_path / "model_2.pt")
+    assert links_to(tmp_path, "model_1.pt") == ("ahead", "latest", "old")
+    assert links_to(tmp_path, "model_2.pt") == ("ahead",)
+    (tmp_path / "ahead").unlink()
     assert links_to(tmp_path / "no", "model_1.pt") == ()
     write_links(tmp_path, "model_2.pt", ("latest", "new", "gone", "copy", "no/latest"))
     assert {path.name: str(path.readlink()) for path in tmp_path.iterdir() if path.is_symlink()} == {
