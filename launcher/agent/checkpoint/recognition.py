@@ -93,10 +93,20 @@ def pattern_fix(names: Sequence[str]) -> str:
             f"{IF_CHECKPOINTS}and each save writes the same names again, write checkpoint: {{pattern: '{fixed}'}}; "
             "else name them with their step"
         )
-    stem = numbered[-1].rpartition(".")[0]
-    *_, last = _NUMBER.finditer(stem if _NUMBER.search(stem) else numbered[-1])
-    pattern = re.escape(numbered[-1][: last.start()]) + r"(\d+)" + re.escape(numbered[-1][last.end() :])
-    return f"{IF_CHECKPOINTS}write checkpoint: {{pattern: '{pattern}'}}"
+    return f"{IF_CHECKPOINTS}write checkpoint: {{pattern: '{pattern_of(numbered[-1])}'}}"
+
+
+def pattern_of(name: str) -> str:
+    r"""The pattern of a checkpoint's name, whose last number is the step; without a number, of this name alone.
+
+    >>> print(pattern_of("v2_model_00500.npz"), pattern_of("run-60k"), pattern_of("last.pt"))
+    v2_model_(\d+)\.npz run\-(\d+)k last\.pt
+    """
+    stem = name.rpartition(".")[0]
+    numbers = [*_NUMBER.finditer(stem if _NUMBER.search(stem) else name)]
+    if not numbers:
+        return re.escape(name)
+    return re.escape(name[: numbers[-1].start()]) + r"(\d+)" + re.escape(name[numbers[-1].end() :])
 
 
 def entries_of(folder: Path) -> list[Path]:

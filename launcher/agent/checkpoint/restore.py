@@ -23,9 +23,10 @@ from launcher.agent.checkpoint.files import (
 )
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.layout_record import read_links
-from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, table
+from launcher.agent.checkpoint.layouts import PATTERN, SLIPWAY, Layout, table
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
+from launcher.agent.checkpoint.recognition import pattern_of
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
@@ -256,11 +257,14 @@ class Restore:
     def _matching_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
         accepted = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
-        others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in accepted}
-        reason = (
-            f"it is of layout {', '.join(sorted(others))}: name it as checkpoint.layout, or start at step 0 "
-            "with --fresh"
-        )
+        refused = [manifest for manifest in wholes if manifest not in accepted]
+        others = {manifest.layout or SLIPWAY for manifest in refused}
+        fix = "name it as checkpoint.layout"
+        if others == {PATTERN}:
+            names = refused[0].leading or sorted(entry.path for entry in refused[0].entries)
+            name = refused[0].folder if refused[0].folder != HERE else names[0]
+            fix = f"write checkpoint: {{pattern: '{pattern_of(name)}'}}"
+        reason = f"it is of layout {', '.join(sorted(others))}: {fix}, or start at step 0 with --fresh"
         if others and not accepted and stops and not self.named and not self.fresh:
             raise no_usable_checkpoint(self.store.uri, f"step {step}: {reason}")
         return reason if others else "", accepted

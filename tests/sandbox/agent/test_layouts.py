@@ -182,7 +182,8 @@ class TestStoreWithAnotherLayout:
         stored.job(command=("true",), run="r3")
         assert stored.run(node="third") == 74
         (failed,) = [event for event in stored.events("failed") if event["run"] == "r3"]
-        assert "step 60: it is of layout pattern: name it as checkpoint.layout" in failed["reason"]
+        fix = r"step 60: it is of layout pattern: write checkpoint: {pattern: 'run\-(\d+)k'}, or start at step 0"
+        assert fix in failed["reason"]
 
 
 def test_checkpoint_of_earlier_agent_version_is_restored(node, bucket):
