@@ -43,28 +43,21 @@ class Progress:
     saved_is_count: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listeners:
-    """Callbacks of a followed job.
-
-    `event` receives each event of the agent, `progress` the job's state every few seconds, `first_checkpoint` is called
-    when the first complete checkpoint is stored, `command_started` at every start of the job's command.
-    """
-
-    event: Callable[[dict[str, Any]], None]
-    progress: Callable[[Progress], None]
-    first_checkpoint: Callable[[], None]
-    command_started: Callable[[], None] = lambda: None
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Follower:
     """Reads the files of a running job as they grow."""
 
     job: Path
     folder: RunFolder
     log: Path
-    listeners: Listeners
+    # Receives each event of the agent.
+    on_event: Callable[[dict[str, Any]], None]
+    # Receives the state of the job every few seconds.
+    on_progress: Callable[[Progress], None]
+    # Called when the first complete checkpoint is stored.
+    on_first_checkpoint: Callable[[], None]
+    # Called at every start of the job's command.
+    on_command_started: Callable[[], None] = lambda: None
     event_count: int = 0
     attempt: int = 0
     logged_attempt: int = 0
@@ -120,21 +113,21 @@ class Follower:
             self.attempt, self.reached = int(event["attempt"]), None
             self.ending = None
         elif kind == "command-started":
-            self.listeners.command_started()
+            self.on_command_started()
         elif kind == "checkpoint-uploaded":
             first = self.saved_step is None
             self.saved_step, self.saved_is_count = int(event["step"]), bool(event.get("counted"))
             if first:
-                self.listeners.first_checkpoint()
+                self.on_first_checkpoint()
         elif kind == "checkpoint-written" and not self.written:
             self.written = True
-            self.listeners.first_checkpoint()
+            self.on_first_checkpoint()
         elif kind in (*STATUS_OF_ENDING, "interrupted"):
             self.ending = kind
             self._metrics()
             self._record_last_step(self.step)
         self._store(event)
-        self.listeners.event(event)
+        self.on_event(event)
 
     def _record_last_step(self, step: int | None) -> None:
         saved_step = None if self.saved_is_count else self.saved_step
@@ -173,7 +166,7 @@ class Follower:
         elapsed = time.monotonic() - self.started
         if self.attempt and (now or elapsed - self.reported_at >= PROGRESS_EVERY_S):
             self.reported_at = elapsed
-            self.listeners.progress(
+            self.on_progress(
                 Progress(
                     attempt=self.attempt,
                     step=self.step,

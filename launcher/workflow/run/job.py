@@ -35,7 +35,7 @@ from launcher.workflow.run.cluster_handle import cluster_handle
 from launcher.workflow.run.disruption import Undisturbed, disruption_for
 from launcher.workflow.run.earlier_step import begin_at, begin_text
 from launcher.workflow.run.event_texts import notify_of_event
-from launcher.workflow.run.follow import Follower, Listeners, StopCondition
+from launcher.workflow.run.follow import Follower, StopCondition
 from launcher.workflow.run.guard_calls import guard_called
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
@@ -240,13 +240,15 @@ class Job:
         return capacity_start
 
     def _follower(self, disruption: Undisturbed, log_file: Path) -> Follower:
-        listeners = Listeners(
-            event=lambda event: notify_of_event(event, self.options.notify),
-            progress=self.options.progress,
-            first_checkpoint=disruption.first_checkpoint,
-            command_started=disruption.command_started,
+        return Follower(
+            job=self.folder.path / JOB_FOLDER,
+            folder=self.folder,
+            log=log_file,
+            on_event=lambda event: notify_of_event(event, self.options.notify),
+            on_progress=self.options.progress,
+            on_first_checkpoint=disruption.first_checkpoint,
+            on_command_started=disruption.command_started,
         )
-        return Follower(job=self.folder.path / JOB_FOLDER, folder=self.folder, log=log_file, listeners=listeners)
 
     def _is_cancelled(self, watch: RemoteWatch, stop: StopCondition) -> bool:
         """Whether the job was cancelled: by the scheduler's report, or, without one, by Slipway's record."""

@@ -19,7 +19,7 @@ from launcher.model.report import RunStatus
 from launcher.records import run_folder
 from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
-from launcher.workflow.run.follow import Follower, Listeners
+from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests.emulators.moto_server import KEYS, s3_client
 
@@ -270,8 +270,14 @@ def test_second_launcher_follows_job_after_server_outage(cluster, submit_pods, s
     cluster.server.start()
     hold.unlink()
     folder = run_folder.create("tiny", datetime.now(UTC), tmp_path)
-    silent = Listeners(event=lambda _: None, progress=lambda _: None, first_checkpoint=lambda: None)
-    follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
+    follower = Follower(
+        job=tmp_path / "job",
+        folder=folder,
+        log=tmp_path / "job" / "log.txt",
+        on_event=lambda _: None,
+        on_progress=lambda _: None,
+        on_first_checkpoint=lambda: None,
+    )
     again = RemoteWatch(mirror=mirror, poll_s=0.2, notify=messages.append)
     assert follower.follow(again.ended, tick=lambda: None) is RunStatus.SUCCEEDED
     assert (tmp_path / "job" / "log.txt").read_text() == pods_store.file("log.txt")

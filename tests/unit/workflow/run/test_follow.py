@@ -7,7 +7,7 @@ from typing import Any
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.attempts import attempts, read_events
-from launcher.workflow.run.follow import Follower, Listeners, Progress
+from launcher.workflow.run.follow import Follower, Progress
 
 
 class Script:
@@ -51,12 +51,14 @@ def test_requeued_job_is_followed_to_end(tmp_path: Path) -> None:
     messages: list[str] = []
     shown: list[Progress] = []
     first: list[int] = []
-    listeners = Listeners(
-        event=lambda job_event: messages.append(job_event["event"]),
-        progress=shown.append,
-        first_checkpoint=lambda: first.append(1),
+    follower = Follower(
+        job=job,
+        folder=RunFolder(path=run),
+        log=tmp_path / "slurm-7.out",
+        on_event=lambda job_event: messages.append(job_event["event"]),
+        on_progress=shown.append,
+        on_first_checkpoint=lambda: first.append(1),
     )
-    follower = Follower(job=job, folder=RunFolder(path=run), log=tmp_path / "slurm-7.out", listeners=listeners)
     status = follower.follow(Script(job, tmp_path / "slurm-7.out", [*map(dict, STORY)]).ended, tick=lambda: None)
     assert status is RunStatus.SUCCEEDED
     assert messages.count("attempt-started") == 2
@@ -70,6 +72,12 @@ def test_requeued_job_is_followed_to_end(tmp_path: Path) -> None:
 
 def test_job_without_end_event_has_failed(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    listeners = Listeners(event=lambda job_event: None, progress=lambda progress: None, first_checkpoint=lambda: None)
-    follower = Follower(job=tmp_path, folder=RunFolder(path=tmp_path), log=tmp_path / "log", listeners=listeners)
+    follower = Follower(
+        job=tmp_path,
+        folder=RunFolder(path=tmp_path),
+        log=tmp_path / "log",
+        on_event=lambda job_event: None,
+        on_progress=lambda progress: None,
+        on_first_checkpoint=lambda: None,
+    )
     assert follower.follow(Script(tmp_path, tmp_path / "log", []).ended, tick=lambda: None) is RunStatus.FAILED
