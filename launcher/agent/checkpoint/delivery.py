@@ -19,18 +19,15 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """The callbacks of an upload.
+    """The callbacks of an upload."""
 
-    Attributes:
-        whole: Called for every complete checkpoint.
-        joined: Called with every checkpoint that became one set with others, because the first node says so.
-        hashed: Called with the name of a folder and the SHA-256 of its files by path.
-        taken_over: Called when another agent has become the writer, with the reason.
-    """
-
+    # Called for every complete checkpoint.
     completed: Callable[[Manifest], None]
+    # Called with every checkpoint that became one set with others, because the first node says so.
     joined: Callable[[FinishedFolder], None]
+    # Called with the name of a folder and the SHA-256 of its files by path.
     hashed: Callable[[str, Mapping[str, str]], None]
+    # Called when another agent has become the writer, with the reason.
     taken_over: Callable[[str], None]
 
 

@@ -68,7 +68,7 @@ class DeployOptions:
         emulator: a running sandbox, which keeps running; None: `sandbox` starts one for this deployment.
         scheduler: of the sandbox's clusters: "slurm", "local", or "auto" for Slurm if it is installed.
         account: the AWS account to bootstrap for the CDK; None: the doctor checks the account instead.
-        cluster: reads the queues from a cluster's scheduler; None: not read.
+        queues: reads the queues of a cluster from its scheduler; None: not read.
         approve: called after all changes were shown; raises if the user declines.
     """
 
