@@ -107,8 +107,11 @@ def measured_shape(measured: Measurement, shape: TrainingShape) -> TrainingShape
         if same
         else replace(shape, layers=None, attention_layers=None, hidden=None, heads=None, kv_heads=None, vocab=None)
     )
+    reported = dict(measured.parallelism or ()).get("tensor")
     return replace(
         bare,
+        # A plan that leaves the layout open is of the layout that was measured.
+        tensor_parallel=None if shape.tensor_parallel is None else reported or shape.tensor_parallel,
         params_b=measured.params_b,
         active_params_b=measured.active_params_b,
         sequence_length=measured.sequence_length,

@@ -76,3 +76,11 @@ class TestPosterior:
         shape = replace(SHAPE, measured_tokens_per_s=50_000.0)
         facts = replace(FACTS, measured=(measured(0.5),))
         assert throughput.rate(shape, facts) == throughput.rate(shape, FACTS)
+
+
+def test_layout_that_a_measured_run_reports_is_compared_with_that_of_the_plan():
+    cut = replace(SHAPE, tensor_parallel=8)
+    alike, other = (learn(measured(1.0, parallelism=(("tensor", degree),)), shape=cut) for degree in (8, 1))
+    assert alike.cells[0].error - other.cells[0].error == pytest.approx(math.log(1.4))
+    named, unnamed = (learn(measured(1.0, parallelism=layout)) for layout in ((("tensor", 8),), None))
+    assert named.shift == unnamed.shift
