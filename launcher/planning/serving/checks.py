@@ -52,7 +52,7 @@ def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) ->
         hint = nearest_model(serve.model, (*catalog.models, *bedrock.rows)) or "or give {params_b: N}"
         yield error("unknown-model", path, f"no model {serve.model} in the catalog or on Bedrock", hint)
     elif reason := _unserved_reason(serve, catalog):
-        hint = "deploy it by hand, or price its machines as a job: workload.train.hours with a pinned type"
+        hint = "deploy it by hand, or price its instances as a job: workload.train.hours with a pinned type"
         yield error("unserved-architecture", path, reason, hint)
 
 
