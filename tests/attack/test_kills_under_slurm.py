@@ -18,16 +18,17 @@ from tests.attack.trainers import Bucket
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm-job")]
+BLOWS = 40
 FAULTS = ("a node is lost", "a rank is killed", "put back by hand")
 
 
-@pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
+@pytest.mark.slow
+def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_cluster, bucket, seed, capsys):
     rng, checkpoints, stored, faults = random.Random(seed), Bucket(bucket), {}, Counter()
     failed_at = -1
-    job.prepare(steps=10**6, grace=2, retries=blows)
+    job.prepare(steps=10**6, grace=2, retries=BLOWS)
     job.submit()
-    for attempt in range(1, blows + 1):
+    for attempt in range(1, BLOWS + 1):
         for part in (0, 1):
             until(lambda number=attempt, part=part: job.events("command-started", number, part), job.describe)
         begun = [max([event["step"] for event in job.events("restored", attempt, part)], default=0) for part in (0, 1)]
@@ -49,4 +50,4 @@ def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_
     until(checkpoints.whole, job.describe)  # blows may come before the first commit
     assert "torn" not in job.output()
     with capsys.disabled():
-        print(f"\n{blows} blows under Slurm, seed {seed}: {dict(faults)}")  # noqa: T201
+        print(f"\n{BLOWS} blows under Slurm, seed {seed}: {dict(faults)}")  # noqa: T201
