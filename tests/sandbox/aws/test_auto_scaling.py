@@ -146,6 +146,7 @@ def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, g
     assert reservation["Instances"][0]["State"]["Name"] == "terminated"
 
 
+@pytest.mark.slow
 def test_lost_instance_is_replaced(client, create, group, world_sandbox):
     create("lost", LifecycleHookSpecificationList=[HOOK])
     client("autoscaling").set_desired_capacity(AutoScalingGroupName="lost", DesiredCapacity=1)
