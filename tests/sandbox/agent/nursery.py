@@ -73,7 +73,9 @@ if __name__ == "__main__":
     for module, name in WAITS:
         setattr(module, name, getattr(module, name) / FASTER)
     share_descriptions()
-    botocore.session.get_session().create_client("s3", region_name="us-east-1")  # reads S3's description for all forks
+    # S3's descriptions, read for all forks.
+    s3 = botocore.session.get_session().create_client("s3", region_name="us-east-1")
+    s3.get_paginator("list_objects_v2")
     gc.freeze()
     signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
