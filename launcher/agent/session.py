@@ -59,7 +59,7 @@ MARKED_NAME = "checkpoints-are-marked"
 NUMBER_NAME = "agent.pid"
 """File next to the events: first node's agent pid, which the batch script signals (templates/slurm/job.sbatch.j2)."""
 
-_UNRECOGNISED = "not recognised as a checkpoint, so not stored; not removed while the disk has room"
+_NOT_KNOWN = "not known to be in the store; not removed while the disk has room"
 _MASTER_PORT = "29500"
 """The port if the batch script or the pod sets no other."""
 _INTERACTIVE = "interactive"
@@ -180,7 +180,7 @@ class Session:
         """Run with the claim to the checkpoints, and release it."""
         for leftover in self._scratch.leftovers():
             self._log.append(
-                "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_UNRECOGNISED}: {leftover}"
+                "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_NOT_KNOWN}: {leftover}"
             )
         claim = self._new_claim()
         if claim is None:

@@ -145,6 +145,7 @@ def test_unrecognised_files_on_node_survive_retry(node, bucket):
     assert node.output() == ["found ", "found other=1.bin "]
     (event,) = node.events("checkpoint-kept", 2)
     assert event["path"].endswith("/tiny/checkpoints/other=1.bin")
+    assert event["reason"].startswith("not known to be in the store; not removed while the disk has room: ")
     node.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
     assert node.run() == 0
     node.job(command=("sh", "-c", LIGHTNING))
