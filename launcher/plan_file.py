@@ -23,6 +23,7 @@ from launcher.model.values import FAILED, OUT_OF_RANGE, cut, describe, is_plain
 from launcher.plan_layers import (
     EXTENDS,
     PLAN,
+    VARIABLES,
     Layer,
     default_files,
     expand_variables,
@@ -287,7 +288,7 @@ def _refuse_unlisted(layer: Layer, reader: PlanReader, name: str) -> None:
 def _refuse_wrong(layer: Layer, reader: PlanReader, name: str) -> None:
     """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
     data = without_removed(merge_layers([layer], layer.folder).data)
-    reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **data}, "")
+    reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **data}, "", (EXTENDS, VARIABLES))
     if findings := reader.with_places([finding for finding in reader.findings if finding.code != "missing-key"]):
         raise _refusal(name, findings)
 
@@ -314,7 +315,7 @@ def _parse_text(text: str, name: str, *, partial: bool = False) -> tuple[yaml.No
 def _request(
     reader: PlanReader, data: object, at: str, name: str, unknown_names: UnknownNames | None = None
 ) -> PlanRequest:
-    request = reader.section(PlanRequest, data, at)
+    request = reader.section(PlanRequest, data, at, (EXTENDS, VARIABLES))
     if reader.findings:
         readable = _readable(reader, data, at) if unknown_names else None
         names = reader.with_places(unknown_names(readable)) if unknown_names and readable else []

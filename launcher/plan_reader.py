@@ -108,8 +108,11 @@ class PlanReader(ScalarReader):
         text = safe_yaml.text_of(place.value)
         return cut_line(text) if repr(safe_yaml.loads(text)) == repr(value) else super().show_value(value, path)
 
-    def section(self, owner: type, data: object, path: str) -> object:
-        """A mapping as its type; FAILED without a value that is required, and a default for each other wrong one."""
+    def section(self, owner: type, data: object, path: str, others: Sequence[str] = ()) -> object:
+        """A mapping as its type; FAILED without a value that is required, and a default for each other wrong one.
+
+        `others`: further keys that the mapping may have in a file, for the hint at an unknown one.
+        """
         if data is None:
             data = {}
         if not isinstance(data, Mapping):
@@ -118,7 +121,7 @@ class PlanReader(ScalarReader):
         unknown = [key for key in data if not isinstance(key, str) or key not in known]
         for key in unknown[:SHOWN_KEYS]:
             where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
-            hint = _allowed_hint(str(key), list(known), data[key])
+            hint = _allowed_hint(str(key), [*others, *known], data[key])
             finding = with_place(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
             self.findings.append(replace(finding, path=short))
         if len(unknown) > SHOWN_KEYS:
@@ -178,7 +181,7 @@ class PlanReader(ScalarReader):
             data = self._read_config(data, path)
             if data is None:
                 return FAILED
-        return self.section(kind.of, data, path)
+        return self.section(kind.of, data, path, ["config"])
 
     def _read_config(self, data: Mapping[object, object], path: str) -> Mapping[object, object] | None:
         """A model's mapping with the dimensions of the config.json that it names; what it states itself wins."""

@@ -107,6 +107,20 @@ def test_request_document_reads_back_to_the_request() -> None:
     assert plan_file.loads(json.dumps(document(request))) == request
 
 
+@pytest.mark.parametrize(
+    "line,path,hint",
+    [
+        ("extend: base.yaml", "extend", "did you mean extends?"),
+        ("enf: [A]", "enf", "did you mean env?"),
+        ("workload: {train: {model: {confg: a.json}, hours: 1}}", "workload.train.model.confg", "did you mean config?"),
+    ],
+)
+def test_unknown_key_has_the_nearest_of_keys_that_only_a_file_has(line: str, path: str, hint: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert hint in {finding.path: finding.hint for finding in caught.value.findings}[path]
+
+
 def test_all_problems_of_a_plan_are_reported_with_path_and_nearest_name() -> None:
     text = """
 slipway: 1
