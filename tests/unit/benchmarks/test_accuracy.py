@@ -221,7 +221,7 @@ def test_source_of_a_published_run_can_be_opened_by_a_reader(path):
         ("LoRA, tuned stack, new sources", 8, (0.75, 1.0, 0.75), 2.2),
         # with four rows of Trainium, which all are beyond 1.5x
         ("LoRA and QLoRA, framework, new sources", 14, (0.42, 0.57, 0.78), 2.2),
-        ("Hugging Face, new sources", 57, (0.63, 0.78, 0.9), 3.7),
+        ("Hugging Face, new sources", 60, (0.6, 0.75, 0.88), 3.7),
         ("Hugging Face, known sources", 2, (1.0, 1.0, 1.0), 4.0),
         ("mixture of experts, new sources", 80, (0.25, 0.53, 0.77), 3.6),
         ("mixture of experts, known sources", 4, (0.75, 1.0, 1.0), 3.6),
