@@ -20,6 +20,8 @@ HEARTBEAT_FOLDER = "running"
 HEARTBEAT_S = 300.0
 """Seconds between two objects: 12 requests an hour and node, as often as the guard polls."""
 NO_PROGRESS = "two failures in a row without a newer checkpoint between them: the job is not retried"
+COMMAND_ENDED = "the command ended with"
+"""How the reason of a failure begins if the exit code of the command is all that is known."""
 IF_CHECKPOINTS = "; if they are, "
 """Between the names of unrecognised files and the fix for files that are checkpoints."""
 _TELLING = ("checkpoint-uploaded", "restored", "failed")

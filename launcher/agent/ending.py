@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.agent import exits
-from launcher.agent.attempt_state import NO_PROGRESS, fails_in_place, newest_step, telling_events
+from launcher.agent.attempt_state import COMMAND_ENDED, NO_PROGRESS, fails_in_place, newest_step, telling_events
 from launcher.agent.errors import AgentError, LostNodeError
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
@@ -120,7 +120,7 @@ def command_ending(outcome: CommandEnd) -> Ending:
         return from_notice(outcome.notice)
     code = exits.exit_code_of(outcome.returncode)
     if code != exits.COMPLETED:
-        return failure(code, f"the command ended with {code}")
+        return failure(code, f"{COMMAND_ENDED} {code}")
     if outcome.defect:
         return failure(exits.INTERNAL, f"the command completed, but the agent failed while {outcome.defect}")
     return completion()

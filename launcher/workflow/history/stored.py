@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from launcher.agent.attempt_state import COMMAND_ENDED
 from launcher.model.enums import CheckpointMode
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy, StoredCheckpoints
@@ -22,7 +23,8 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
 
     A later checkpoint ends the warning that there is none yet. A later signal to the trainer of the same attempt ends
     the warning that it has no handler. Files that the last attempt left in its checkpoint folder are a problem beside
-    stored checkpoints: a final model may be among them.
+    stored checkpoints: a final model may be among them. The reason why the last attempt failed is a problem if it is
+    more than the exit code of its command.
 
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
     StoredCheckpoints(count=1, layout='hf', problems=())
@@ -40,6 +42,14 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
     [(), ('signal-not-handled: no handler',)]
     >>> stored_checkpoints([{"event": "failed", "ended_by": "time-limit", "reason": "it is over"}]).problems
     ('time-limit: it is over',)
+    >>> failed = {"event": "failed", "ended_by": "failure"}
+    >>> stored_checkpoints([{**failed, "reason": "the command ended with 1"}]).problems
+    ()
+    >>> missing = {**failed, "reason": "the command completed, but run.outputs names what does not exist: out"}
+    >>> stored_checkpoints([missing]).problems
+    ('failure: the command completed, but run.outputs names what does not exist: out',)
+    >>> stored_checkpoints([missing, {"event": "attempt-started", "attempt": 2}]).problems
+    ()
     """
     count, layout, left, unhandled = 0, None, "", None
     problems: dict[str, str] = {}
@@ -54,6 +64,7 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
             problems.pop(_UNSTORED, None)
         elif kind == "attempt-started":
             left = ""
+            problems.pop(EndedBy.FAILURE, None)
         elif kind == "signalled" and event.get("processes") and event.get("attempt") == unhandled:
             problems.pop(_UNHANDLED, None)
         elif kind == _LEFT:
@@ -61,8 +72,16 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
         elif kind in PROBLEM_EVENTS:
             problems[kind] = f"{kind}: {event.get('reason')}"
             unhandled = event.get("attempt") if kind == _UNHANDLED else unhandled
-        elif kind == "failed" and event.get("ended_by") == EndedBy.TIME_LIMIT:
-            problems[EndedBy.TIME_LIMIT] = f"{EndedBy.TIME_LIMIT}: {event.get('reason')}"
+        elif kind == "failed":
+            problems |= _failure(event)
     if count and left:
         problems[_LEFT] = left
     return StoredCheckpoints(count=count, layout=layout, problems=tuple(problems.values()))
+
+
+def _failure(event: Mapping[str, Any]) -> dict[str, str]:
+    """The reason of a failure that is more than the exit code of the command, by its cause."""
+    cause, reason = event.get("ended_by"), str(event.get("reason") or COMMAND_ENDED)
+    if cause not in (EndedBy.TIME_LIMIT, EndedBy.FAILURE) or reason.startswith(COMMAND_ENDED):
+        return {}
+    return {str(cause): f"{cause}: {reason}"}

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from launcher.agent.attempt_state import COMMAND_ENDED
 from launcher.agent.checkpoint_keys import place_text
 from launcher.model.report import EndedBy, instances_text
 from launcher.model.stages import Notify
@@ -65,7 +66,7 @@ def event_text(event: dict[str, object]) -> str | None:
         ended = "ended on SIGTERM" if kind == "cancelled" else kind
         # The agent's own reason; that the command ended with its code is said already.
         reason = str(event.get("reason") or "") if kind == "failed" else ""
-        why = "" if not reason or reason.startswith("the command ended with") else f": {reason}"
+        why = "" if not reason or reason.startswith(COMMAND_ENDED) else f": {reason}"
         return f"{begin} {ended}, exit {event.get('exit_code')}{why}"
     if kind in _PROBLEMS:
         reason, step = str(event.get("reason") or event.get("error")), event.get("step")

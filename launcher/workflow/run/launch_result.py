@@ -64,7 +64,11 @@ def check_result(log: LaunchLog, report: Report, options: LaunchOptions) -> None
         if log.facts is not None and log.facts.reason:
             record_unstarted(folder, log.facts.reason)
         hint = f"no attempt has started: the lines above name the reason, and slipway status {name} shows them"
-    raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
+    problems = () if report.stored is None else report.stored.problems
+    reasons = [
+        reason for kind, _, reason in (problem.partition(": ") for problem in problems) if kind == EndedBy.FAILURE
+    ]
+    raise DeploymentFailedError(": ".join([f"the job {report.status.text}", *reasons]), hint=hint)
 
 
 def _show_last_output(folder: RunFolder, notify: Notify) -> None:

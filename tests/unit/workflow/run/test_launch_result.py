@@ -9,6 +9,7 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import EndedBy, RunStatus, StoredCheckpoints
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.run_story import LaunchLog
+from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.run.launch_options import LaunchOptions
@@ -69,6 +70,18 @@ def test_fix_of_a_job_at_its_time_limit_is_another_launch(tmp_path, count, begin
     failed = replace(report, attempts=(replace(FINISHED, ended_by=EndedBy.TIME_LIMIT), FINISHED))
     with pytest.raises(DeploymentFailedError, match="the job failed"):
         check_result(log, failed, options)
+
+
+def test_failure_beyond_the_exit_code_is_in_the_error_of_the_launch(tmp_path):
+    quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, PriceOptions()).quote(1)
+    log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=True)
+    options = LaunchOptions(root=tmp_path, sandbox=True, dry_run=False, notify=lambda _: None, progress=lambda _: None)
+    reason = "the command completed, but run.outputs names what does not exist: out"
+    events = [{"event": "checkpoint-uploaded"}, {"event": "failed", "ended_by": "failure", "reason": reason}]
+    report = replace(REPORT, status=RunStatus.FAILED, attempts=(FINISHED,), stored=stored_checkpoints(events))
+    with pytest.raises(DeploymentFailedError) as raised:
+        check_result(log, report, options)
+    assert raised.value.message == f"the job failed: {reason}"
 
 
 def finish_without_checkpoint(tmp_path, option, *, sandbox):
