@@ -1,18 +1,15 @@
-"""The candidates of a serving plan and their quotes: range, sources, policies, findings, the gate's decision."""
+"""The quotes of serving candidates: range, assumptions, policies, findings, the gate's decision."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from launcher.catalog.load import Catalog
 from launcher.catalog.quotas import load_quotas
 from launcher.model.announced_end import AnnouncedEnd
-from launcher.model.bedrock import BedrockTerms
 from launcher.model.endpoint import base_instances
-from launcher.model.enums import COMMITTED, PREPAID, Basis, BedrockMode, Level, PurchaseOption
-from launcher.model.finding import Finding, info, warning
+from launcher.model.enums import COMMITTED, PREPAID, Basis, Level, PurchaseOption
+from launcher.model.finding import Finding, warning
 from launcher.model.money import Assumption, Price, Range, UsdRange, sum_usd
-from launcher.model.plan import Place
 from launcher.model.quote import Policy, Quote
 from launcher.model.record import record
 from launcher.model.serving import ServedModel, ServingChoices, ServingFacts, ServingOutlook
@@ -32,9 +29,10 @@ from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.offers import offer
 from launcher.pricing.policies import budget_settings, policies_of
 from launcher.pricing.priced import PricedRequest
+from launcher.pricing.serving.bedrock_findings import bedrock_findings, cache_lines
 from launcher.pricing.serving.candidate import ServingCandidate
+from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.other_costs import other_cost_assumptions
-from launcher.pricing.serving.token_rates import CACHE_S, expired_share
 from launcher.pricing.serving.totals import month_price, month_usd
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_text
 from launcher.pricing.serving.training_plan import plan_lines
@@ -43,94 +41,8 @@ from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
-PATH = "workload.serve"
-CACHE = "prompt cache"
-COMPILE_H = 1.0
-"""Hours of one instance. Compiling takes up to an hour (aws-neuron/aws-neuron-sdk#825, huggingface/optimum-neuron#698,
-read 2026-11-20); fetching the weights and storing the result are assumed to be in it."""
-NEURON = "neuron"
-NAME = "compile job, where the shape is not compiled yet"
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
-
-
-def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -> Iterator[Finding]:
-    """The findings on one Bedrock candidate."""
-    if terms.mode is BedrockMode.CUSTOM_IMPORT:
-        message = f"not checked whether {region} imports models of {terms.model_id}'s architecture"
-        yield warning("bedrock-region", "target.region", message, "the Bedrock console lists what can be imported")
-    else:
-        yield _region(terms, region)
-        yield from _profile(terms)
-    if serve.max_ttft_ms is not None or serve.max_tpot_ms is not None:
-        message = "Bedrock publishes no latency: the limits were not compared with it"
-        yield warning("bedrock-latency", PATH, message, "measure it before you rely on it")
-    if terms.mode is BedrockMode.BATCH:
-        yield info("bedrock-batch", f"{PATH}.bedrock.mode", "answers of a batch come within 24 hours, not one by one")
-    if serve.model_uri is not None and terms.mode is not BedrockMode.CUSTOM_IMPORT:
-        message = "Bedrock serves the published weights, not those of model_uri"
-        yield warning("other-weights", f"{PATH}.model_uri", message)
-    by_the_token = terms.input_usd_per_million is not None
-    if serve.cached_input_fraction and by_the_token and terms.cached_usd_per_million is None:
-        batch = "in a batch " if terms.mode is BedrockMode.BATCH else ""
-        message = (
-            f"no price of {terms.inference_id} from a prompt cache {batch}is known: all input is at the full price"
-        )
-        yield warning("no-cache-price", f"{PATH}.cached_input_fraction", message)
-
-
-def _region(terms: BedrockTerms, region: str) -> Finding:
-    same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
-    message = f"{terms.model_id}{same} not checked whether {region} has it"
-    if not terms.region_seen:
-        message = f"{terms.model_id}{same} no price in the catalog names Bedrock in {region}"
-    return warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
-
-
-def _profile(terms: BedrockTerms) -> Iterator[Finding]:
-    path = f"{PATH}.bedrock.profile"
-    if terms.profile:
-        message = f"requests through {terms.inference_id} may be answered in any region of the profile {terms.profile}"
-        yield info("bedrock-profile", path, message, "none keeps them in the region, where the model is offered so")
-    if terms.cheaper:
-        yield info("cheaper-profile", path, f"the profile {terms.cheaper} is cheaper", "it answers in more regions")
-
-
-def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Assumption, ...]:
-    """The effect of a prompt cache on a Bedrock month (`terms`), or a note that instances do not count it."""
-    if not serve.cached_input_fraction:
-        return ()
-    share = f"{serve.cached_input_fraction:.0%} of the input"
-    if terms is None:
-        source = "every prompt is processed in full: a server's prefix cache makes instances cheaper than this"
-        return (Assumption(name=CACHE, value="not counted", unit="", source=source),)
-    if terms.cached_usd_per_million is None:
-        return ()
-    unit = f"is shared; {expired_share(serve):.1%} of the requests come after it expired and write it again"
-    source = f"workload.serve.cached_input_fraction; a cache holds for {CACHE_S:g} s after its last use"
-    return (Assumption(name=CACHE, value=share, unit=unit, source=source),)
-
-
-def compile_lines(place: Place, catalog: Catalog) -> tuple[Assumption, ...]:
-    """The price of the compile job that `slipway render` writes; empty if the chip needs none.
-
-    The job runs on an on-demand EC2 instance of the same type. It is in no monthly total: a shape is compiled once.
-    """
-    facts = catalog.instance_types[place.instance_type]
-    if facts.accelerator is None or catalog.accelerators[facts.accelerator].family != NEURON:
-        return ()
-    price = catalog.on_demand(place.instance_type, place.region)
-    if not isinstance(price, Price):
-        return (Assumption(name=NAME, value="unpriced", unit="", source=price.reason),)
-    rate = f"one {place.instance_type} on EC2 on demand at ${price.usd.normalize():f} an hour ({price.as_of})"
-    return (
-        Assumption(
-            name=NAME,
-            value=f"${float(price.usd) * COMPILE_H:,.2f}",
-            unit="once, in no month",
-            source=f"{COMPILE_H:g} h assumed of {rate}; it takes up to an hour: aws-neuron-sdk#825",
-        ),
-    )
 
 
 def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quote:

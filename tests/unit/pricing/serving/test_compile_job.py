@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.pricing.serving.quoting import NAME, compile_lines
+from launcher.pricing.serving.compile_job import NAME, compile_lines
 from tests.checks import some
 
 TARGETS = [{"instance_type": "inf2.48xlarge"}, {"instance_type": "inf2.48xlarge", "kind": "eks"}]
