@@ -151,12 +151,13 @@ def refresh(
     """
     from launcher.answers.prices_document import refresh_document
     from launcher.answers.refresh import refresh_page
+    from launcher.workflow.quote import price_import
     from launcher.workflow.quote import refresh as story
 
     now, settings = options.now(), options.SETTINGS.get()
     _refuse_idle_options(file, region or (), snapshot, everything=everything)
     if snapshot is not None:
-        report = story.take(snapshot, digest, os.environ, now)
+        report = price_import.take(snapshot, digest, os.environ, now)
     else:
         report = story.refresh_file(
             None if everything else file,

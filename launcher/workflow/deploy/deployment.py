@@ -24,9 +24,11 @@ from launcher.rendering.names import deployed_names
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.capacity_start import CapacityStart
 from launcher.workflow.deploy.account import Account
+from launcher.workflow.deploy.assembly_difference import all_new
 from launcher.workflow.deploy.chart import chart_and_layer
 from launcher.workflow.deploy.context import DeployContext, DeployOptions
-from launcher.workflow.deploy.difference import all_new, difference_lines, shown_only
+from launcher.workflow.deploy.difference import shown_only
+from launcher.workflow.deploy.difference_text import difference_lines
 from launcher.workflow.deploy.in_sandbox import context_in, prerequisites_for, sandbox_for
 from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import plan_lines, record

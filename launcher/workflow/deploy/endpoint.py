@@ -36,9 +36,9 @@ from launcher.workflow.cluster.endpoint import (
     wait_until_settled,
 )
 from launcher.workflow.deploy.account import Account
+from launcher.workflow.deploy.assembly_difference import difference_of
 from launcher.workflow.deploy.context import DeployOptions
 from launcher.workflow.deploy.deployment import account_for, show_deployment
-from launcher.workflow.deploy.difference import difference_of
 from launcher.workflow.deploy.stack_deployment import Deployment, Outputs
 from launcher.workflow.deploy.steps import record
 from launcher.workflow.history.run_story import LaunchLog

@@ -28,8 +28,9 @@ from launcher.workflow.cluster.readback.reading import StackVerification
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
+from launcher.workflow.deploy.assembly_difference import AssemblyDifference, difference_of
 from launcher.workflow.deploy.context import DeployContext, Deployed
-from launcher.workflow.deploy.difference import AssemblyDifference, approved_deployment, difference_of
+from launcher.workflow.deploy.difference import approved_deployment
 from launcher.workflow.deploy.failed_creation import empty_failed_creation
 from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.leftover_log import remove_leftover_log

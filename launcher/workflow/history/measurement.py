@@ -24,7 +24,7 @@ from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.model.units import HOUR_S
-from launcher.model.workload import ModelDimensions, TrainingWorkload
+from launcher.model.workload import ModelDimensions
 from launcher.planning import flops
 from launcher.planning.shape import recompute_of, stack_of
 from launcher.planning.work import Estimator
@@ -33,14 +33,9 @@ from launcher.records.measurements import add_measurement, load_measurements, me
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.records.stored_quote import StoredQuote, stored_quote
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted_attempts, points_of, read_events
+from launcher.workflow.history.measured_rates import batch_tokens, counts_samples, stretch_rates
 
 _KEYS = (b'"parallel"', b'"software"')
-WARM_UP = 0.2
-"""Share of an attempt's first lines that are omitted: compilation, caches, the first read of the data."""
-MIN_STRETCHES = 3
-LOW, HIGH = 0.05, 0.95
-MAX_STRETCHES = 100
-"""The maximum number of stretches of a run for rates, so that one line per step does not count as a spread."""
 IN_RUN = "measurement.json"
 
 
@@ -174,8 +169,8 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     model, total, active = _model(request, catalog)
     metrics, stack = folder.path / JOB_FOLDER / METRICS, train.stack or stack_of(train.method)
     stretches = points(folder)
-    samples = _counts_samples(stretches, train)
-    rates, steps = _rates(stretches, train.global_batch_tokens, samples=samples)
+    samples = counts_samples(stretches, train)
+    rates, steps = stretch_rates(stretches, train.global_batch_tokens, samples=samples)
     # Without events of the agent, those of the launcher have at least the end of the job.
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
     ran, restore_s = attempts(events), _restore_s(events)
@@ -190,7 +185,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         stack=stack,
         sequence_length=train.sequence_length,
         **_quoted_values(quote, ran, catalog),
-        global_batch_tokens=None if samples else train.global_batch_tokens or _batch(stretches),
+        global_batch_tokens=None if samples else train.global_batch_tokens or batch_tokens(stretches),
         tokens_per_s=None if samples else rates,
         samples_per_s=rates if samples else None,
         step_s=steps.mid,
@@ -252,44 +247,6 @@ def points(folder: RunFolder) -> list[list[Point]]:
     return points_of(path.read_bytes().splitlines() if path.is_file() else ())
 
 
-def _counts_samples(attempt_stretches: Iterable[Sequence[Point]], train: TrainingWorkload) -> bool:
-    """Whether the trainer reports samples, and neither it nor the plan says how many tokens they are."""
-    every = [point for lines in attempt_stretches for point in lines]
-    tokens = train.global_batch_tokens is not None or any(point.tokens is not None for point in every)
-    return not tokens and any(point.samples is not None for point in every)
-
-
-def _rates(
-    attempt_stretches: Sequence[Sequence[Point]], batch: int | None, *, samples: bool = False
-) -> tuple[Range, Range]:
-    """Tokens or samples a second, and seconds a step."""
-    stretches: list[tuple[float, float, int]] = []
-    for reported in attempt_stretches:
-        # From here on, what is counted are tokens or samples, by what the trainer reports.
-        lines = [replace(point, tokens=point.samples) for point in reported] if samples else reported
-        warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])
-        every = max(1, len(warm) // MAX_STRETCHES)
-        for before, after in pairwise(warm[::every]):
-            tokens = _between(before, after, batch)
-            if tokens is not None and tokens > 0:
-                stretches.append((tokens, after.seconds - before.seconds, after.step - before.step))
-    if len(stretches) < MIN_STRETCHES:
-        raise UnreadableInputError(
-            f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {MIN_STRETCHES} are needed",
-            hint="write step, tokens (or samples) and the seconds since the start of the attempt to SLIPWAY_METRICS"
-            " every few steps (docs/trainers.md)",
-        )
-    tokens, seconds, steps = (sum(stretch[place] for stretch in stretches) for place in range(3))
-    rates = _measured_range(tokens / seconds, (stretch[0] / stretch[1] for stretch in stretches))
-    return rates, _measured_range(seconds / steps, (stretch[1] / stretch[2] for stretch in stretches))
-
-
-def _measured_range(mid: float, single: Iterable[float]) -> Range:
-    ordered = sorted(single)
-    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (LOW, HIGH))
-    return Range(low=min(low, mid), mid=mid, high=max(high, mid))
-
-
 def _compile_s(path: Path, stretches: Sequence[Sequence[Point]], step_s: float) -> float | None:
     """Seconds before an attempt's first steps, beyond the steps' own time: as reported, else from the first line.
 
@@ -299,22 +256,6 @@ def _compile_s(path: Path, stretches: Sequence[Sequence[Point]], step_s: float) 
     if reported is not None or not stretches or not stretches[0]:
         return reported
     return max(0.0, stretches[0][0].seconds - stretches[0][0].step * step_s)
-
-
-def _between(before: Point, after: Point, batch: int | None) -> float | None:
-    if before.tokens is not None and after.tokens is not None:
-        return after.tokens - before.tokens
-    return None if batch is None else float(batch * (after.step - before.step))
-
-
-def _batch(stretches: Iterable[Sequence[Point]]) -> float | None:
-    sizes = [
-        (after.tokens - before.tokens) / (after.step - before.step)
-        for lines in stretches
-        for before, after in pairwise(lines)
-        if before.tokens is not None and after.tokens is not None and after.tokens > before.tokens
-    ]
-    return statistics.median(sizes) if sizes else None
 
 
 def _figures(path: Path, name: str) -> Iterator[float]:

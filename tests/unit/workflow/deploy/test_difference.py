@@ -23,18 +23,11 @@ from launcher.model.update import KeyChange, Needs
 from launcher.records import run_folder
 from launcher.records.deploy_lock import deploying
 from launcher.records.run_folder import undone_if_declined
+from launcher.workflow.deploy.assembly_difference import AssemblyDifference, all_new, compare_assembly, difference_of
 from launcher.workflow.deploy.context import DeployContext, DeployOptions
 from launcher.workflow.deploy.deployment import show_deployment
-from launcher.workflow.deploy.difference import (
-    AssemblyDifference,
-    all_new,
-    approved_deployment,
-    compare_assembly,
-    difference_lines,
-    difference_of,
-    refuse_update,
-    shown_only,
-)
+from launcher.workflow.deploy.difference import approved_deployment, refuse_update, shown_only
+from launcher.workflow.deploy.difference_text import difference_lines
 from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.doctor.rates import UNCOUNTED, hourly_rate
 from launcher.workflow.quote.options import PriceOptions

@@ -12,8 +12,8 @@ from launcher.catalog import tables
 from launcher.cli import app
 from launcher.model.errors import UnreadableInputError
 from launcher.records.price_snapshot import pack
+from launcher.workflow.quote.price_import import take_snapshot
 from launcher.workflow.quote.prices import PriceFilter, known_catalog, show
-from launcher.workflow.quote.refresh import take_snapshot
 from tests.plans import NOW
 
 P5 = ("p5.48xlarge", "us-east-1", "")
