@@ -8,6 +8,7 @@ from typing import TypeAlias
 from launcher.answers import ranges, words
 from launcher.answers.headline import compares_families, headline, unpriced_answer
 from launcher.answers.lines import finding_line, fold
+from launcher.answers.obstacles import missing
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
@@ -92,8 +93,16 @@ def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows:
     few = min(few, rows) if allowed else min(len(others), rows)
     many = min(len(allowed), rows - few)
     title = "can be launched once the warning is mended" if priced.blocking else "can be launched now"
-    groups = [(title, sorted(allowed[:many]))] if many else []
+    groups = _by_capacity(priced, title, sorted(allowed[:many]))
     return [*groups, *other_groups(priced, others[:few], cheaper=bool(allowed))]
+
+
+def _by_capacity(priced: Priced, title: str, ranks: Sequence[int]) -> list[Group]:
+    """The rows that a launch takes, and those whose capacity is to be bought before it."""
+    to_buy = [rank for rank in ranks if any(missing(priced.row(rank)))]
+    ready = [rank for rank in ranks if rank not in to_buy]
+    bought = f"once it is bought: {command(priced, 'capacity')}"
+    return [(heading, rows) for heading, rows in ((title, ready), (bought, to_buy)) if rows]
 
 
 def other_groups(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> Iterator[Group]:

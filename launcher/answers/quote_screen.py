@@ -7,6 +7,7 @@ from itertools import groupby
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, fold
+from launcher.answers.obstacles import missing, obstacle
 from launcher.model.budget_stop import spending_limit, stop_text
 from launcher.model.enums import PREPAID, Basis, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
@@ -210,8 +211,8 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
         return "by hand", "into a cluster that exists: slipway render FILE -o DIR writes the manifests for kubectl"
     if not gate.allows_launch:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
-    if priced.blocking:
-        return "refused", blocking_text(priced.blocking[0])
+    if (needed := obstacle(quoted, priced)) is not None:
+        return "refused", blocking_text(needed)
     dated = words.basis_and_day(price) if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
@@ -326,6 +327,6 @@ def _next(quoted: Quote, rank: int, priced: Priced) -> str:
         return command(priced, "plan")
     if priced.blocking or not quoted.gate.allows_launch:
         return command_for(priced, "quote", rank, "--explain")
-    if quoted.serving is not None:
-        return command(priced, "compare")
-    return command_for(priced, "launch", rank)
+    to_buy = quoted.serving is None and any(missing(quoted))
+    other = "capacity" if to_buy else "compare" if quoted.serving is not None else ""
+    return command(priced, other) if other else command_for(priced, "launch", rank)

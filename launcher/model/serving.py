@@ -11,6 +11,10 @@ from launcher.model.money import Range, UsdRange
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
 
+WITHOUT_URI, UNNAMED_PLAN = "model-without-uri", "plan-without-arn"
+UNTIL_DEPLOYED = (WITHOUT_URI, UNNAMED_PLAN)
+"""The codes of findings on what a deployment needs and a quote does without: the weights in S3, a training plan."""
+
 
 @record
 class ServedModel:

@@ -12,7 +12,7 @@ from launcher.model.fleet import hosting_of, update_instances
 from launcher.model.names import ECR
 from launcher.model.plan import Plan
 from launcher.model.schedule import parse_schedule
-from launcher.model.serving import ServingEstimate, ServingFacts
+from launcher.model.serving import UNNAMED_PLAN, UNTIL_DEPLOYED, WITHOUT_URI, ServingEstimate, ServingFacts
 from launcher.model.units import number_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import MAX_VOLUME_GIB, ServingDeployment, ServingPlan
@@ -25,7 +25,6 @@ from launcher.planning.serving.reach import beyond
 from launcher.targets.registry import target_of
 
 PATH = "workload.serve"
-WITHOUT_URI = "model-without-uri"
 FIRST_WITHOUT_INFERENTIA = (2, 29)
 """Neuron SDK whose inference library no longer runs on Inferentia2 and Trainium1 (Neuron release notes, NxD Inference
 0.9, 2026-04-09: "pin to release 2.28"); 2.30 needs a driver that SageMaker's AMI does not have."""
@@ -37,9 +36,6 @@ ZERO_SEEN = ("us-east-1",)
 """Regions in which MinInstanceCount 0 was refused and accepted (stdapi-ai/stdapi.ai#43, 2026-08-27)."""
 FEWEST_TO_ROLL = 2
 """A rolling step or a canary replaces 5 to 50 % of the instances."""
-UNNAMED_PLAN = "plan-without-arn"
-UNTIL_DEPLOYED = (WITHOUT_URI, UNNAMED_PLAN)
-"""What a quote does without and a deployment needs: the weights in S3, and the training plan that was bought."""
 
 
 def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:

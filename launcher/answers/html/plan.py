@@ -24,6 +24,7 @@ from launcher.answers.html.svg import (
     upright,
 )
 from launcher.answers.lines import finding_line
+from launcher.answers.obstacles import obstacle
 from launcher.answers.plan_rows import incomplete_note
 from launcher.answers.price_ages import price_ages, price_dates
 from launcher.answers.ranges import MIN_SHARE, average, causes, ends
@@ -77,12 +78,17 @@ def page(priced: Priced, every: Priced | None) -> str:
     return document(f"{priced.request.name}: total cost to finish", parts)
 
 
+def _refusal(priced: Priced, quoted: Quote) -> str:
+    """Why a launch of a row is refused; "" if it is allowed."""
+    needed = obstacle(quoted, priced)
+    return needed.message if needed is not None else "" if quoted.gate.allows_launch else quoted.gate.reason
+
+
 def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
     """The four cards: what to do, the total, the day it is done, the limit."""
     place, usd = quoted.plan.place, quoted.usd
     what = f"{words.place_instances(place)}, {words.option(place)}, {place.az_id or place.region}"
-    blocked = priced.blocking[0].message if priced.blocking else ""
-    refused = blocked or ("" if quoted.gate.allows_launch else quoted.gate.reason)
+    refused = _refusal(priced, quoted)
     done = priced.now + timedelta(hours=quoted.hours.mid)
     slow = priced.now + timedelta(hours=quoted.hours.high)
     stop = priced.request.budget.stop_at_usd
@@ -104,7 +110,7 @@ def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]
     place, usd, outlook = quoted.plan.place, quoted.usd, quoted.serving
     hosted = place.option is PurchaseOption.BEDROCK
     what = f"{words.place_instances(place)}{'' if hosted else f', {words.option(place)}'}, {place.region}"
-    refused = "" if quoted.gate.allows_launch else quoted.gate.reason
+    refused = _refusal(priced, quoted)
     can = "use Bedrock" if hosted else "deploy"
     total = words.total(quoted, "unpriced")
     span = (

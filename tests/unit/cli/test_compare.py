@@ -219,6 +219,15 @@ def test_side_without_on_demand_offer_decides_for_other_side(compare_plan):
 BOTH = {"kind": "parallelcluster", "region": "us-east-2", "instance_type": ["p5.48xlarge", "trn2.48xlarge"]}
 
 
+def test_blocks_to_be_bought_are_not_called_available_now(compare_plan):
+    target, purchase = {"region": ["us-east-1", "us-east-2"]}, {"option": "capacity-block"}
+    compare_plan({"port_weeks": None}, target=target, purchase=purchase)
+    comparison = compare(Path("plan.yaml"), NOW, PriceOptions(max_price_age=3650))
+    text = "\n".join(page(comparison, 80))
+    assert "capacity block, to buy" in text
+    assert "block, now" not in text
+
+
 def test_plan_of_blocks_alone_is_not_decided_by_what_is_sold_on_demand(compare_plan):
     """The blocks of both sides have old prices: neither can be launched now, and Trainium's are the cheaper ones."""
     train = {"tokens_b": 40.0, "runs": 24, "port_weeks": 0.6}

@@ -10,7 +10,7 @@ import pytest
 from launcher.answers import explain, words
 from launcher.answers.plan import page
 from launcher.answers.plan_document import document
-from launcher.answers.plan_screen import more_rows, shown_ranks
+from launcher.answers.plan_screen import first_groups, more_rows, shown_ranks
 from launcher.answers.quote import page as quote_page
 from launcher.answers.quote_brief import page as brief_page
 from launcher.answers.quote_screen import page as quote_screen_page
@@ -432,6 +432,34 @@ def test_rank_digest_and_short_digest_pick_equal_candidate(price_text, slipway):
     for selection in (["--pick", "2"], ["--pick", second.digest], ["--pick", second.digest[:6].upper()]):
         shown = json.loads(slipway("quote", "plan.yaml", "--json", *selection).out)
         assert (shown["rank"], shown["digest"]) == (2, second.digest)
+
+
+CAPACITY = (
+    "slipway: 1\nname: later\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
+    "target: {region: [us-east-1, us-east-2]}\npurchase: {option: [capacity-block, training-plan, on-demand]}\n"
+    "run: {command: [torchrun, train.py]}\n"
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_capacity_to_be_bought_is_not_called_launchable(price_text, slipway, monkeypatch, width):
+    """A launch of it is refused until the plan names what was bought."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    age = ("--max-price-age", "3650")
+    priced_plan = price_text(CAPACITY, max_price_age=3650)
+    groups = dict(first_groups(priced_plan))
+    to_buy = groups.pop("once it is bought: slipway capacity plan.yaml")
+    assert {priced_plan.row(rank).plan.place.option.value for rank in to_buy} <= {"capacity-block", "training-plan"}
+    now = groups["can be launched now"]
+    assert {priced_plan.row(rank).plan.place.option.value for rank in now} == {"on-demand"}
+    for rank, allowed in ((to_buy[0], False), (now[0], True)):
+        picked = priced_plan.short_id(rank)
+        _, out, err = slipway("quote", "plan.yaml", *age, "--pick", picked)
+        (line,) = [line for line in out.splitlines() if line.strip().startswith("Launch ")]
+        assert line.split()[1] == ("allowed" if allowed else "refused")
+        assert ("slipway capacity plan.yaml" in err) is not allowed
+        code, _, refusal = slipway("render", "plan.yaml", "-o", f"out{rank}", "--pick", picked)
+        assert (code == 0) is allowed, refusal
 
 
 def test_number_in_place_of_an_id_is_said_to_be_a_rank_with_its_id(price_text, slipway):

@@ -13,6 +13,7 @@ from launcher.answers import explain, serving_compare
 from launcher.answers import portfolio as portfolio_page
 from launcher.answers.plan import page
 from launcher.answers.quote import page as quote_page
+from launcher.answers.serving_screen import first_groups
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions
@@ -58,6 +59,27 @@ def priced(path: Path) -> Priced:
 @pytest.mark.parametrize("width", [80, 120])
 def test_serving_plan_page_equals_golden(write_plan, golden, width):
     golden(f"plan/serving-table-{width}.txt", "\n".join(page(priced(write_plan(CHAT)), width, everything=False)) + "\n")
+
+
+def test_instances_without_the_weights_that_a_deployment_needs_are_not_called_usable(write_plan, slipway):
+    """Llama's weights are given with a token: a deployment is refused until they are in S3."""
+    priced_plan = priced(write_plan(CHAT))
+    groups = dict(first_groups(priced_plan))
+    hosted, instances = (
+        groups["can be used now"],
+        groups["can be deployed once the plan names workload.serve.model_uri"],
+    )
+    assert {priced_plan.row(rank).plan.place.option.value for rank in hosted} == {"bedrock"}
+    assert instances
+    named = CHAT.replace("input_tokens", "model_uri: s3://models-of-the-team/llama\n    input_tokens")
+    assert list(dict(first_groups(priced(write_plan(named))))) == ["can be used now"]
+    write_plan(CHAT)
+    picked = priced_plan.short_id(instances[0])
+    out = " ".join(slipway("quote", "plan.yaml", "--pick", picked).out.split())
+    assert "Deployment refused the weights of llama-3.1-8b are given with a token" in out
+    code, _, err = slipway("deploy", "plan.yaml", "--dry-run", "--despite-verdict", "--pick", picked)
+    assert code == 5
+    assert "the weights of llama-3.1-8b are given with a token" in err
 
 
 @pytest.mark.parametrize("width", [80, 120])
