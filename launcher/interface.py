@@ -222,7 +222,7 @@ def launch(
     done = launch_plan(
         Path(file), options.moment, price_options, selection=selection, options=launch_options, console=caller
     )
-    if done is None:
+    if not isinstance(done, tuple):
         raise UnreadableInputError(f"{file} launches nothing")
     return report_document(done[1])
 

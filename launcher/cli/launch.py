@@ -99,8 +99,12 @@ def launch(
         done = launch_plan(
             file, options.now, price_options, selection=selection, options=launch_options, console=console
         )
-    if done is not None:
+    if isinstance(done, tuple):
         _print_report(*done, json=json, rehearsed=file if sandbox else None)
+    elif json:
+        from launcher.answers.deploy import document
+
+        output.document(document(done, {}, simulated=sandbox, deployed=False))
 
 
 def _launch_options(given: "Answers", **chosen: Any) -> "LaunchOptions":

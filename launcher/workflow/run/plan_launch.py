@@ -180,13 +180,13 @@ def launch_plan(
     selection: str | None,
     options: LaunchOptions,
     console: LaunchConsole,
-) -> tuple[RunFolder, Report] | None:
+) -> tuple[RunFolder, Report] | Quote:
     """Launch a plan: in the sandbox at the known prices, on AWS at current prices.
 
     The job's folder and command are checked first. If no instances become available, the next candidate is quoted,
     approved and launched instead, unless `options.exact`. A saved plan is launched unchanged or not at all. For a
     serving plan, the endpoint is deployed and tested with a request. `selection` is a rank or a digest; None selects
-    the best candidate. A dry run prints and returns None.
+    the best candidate. A dry run prints, and returns the quote that it would launch.
 
     Raises:
         SlipwayError: the launch was refused, or a step failed.
@@ -216,12 +216,12 @@ def launch_plan(
         # The endpoint of a serving plan, deployed and tested; None if it was only shown
         if options.dry_run:
             show_endpoint(*first, options)
-            return None
+            return first.quoted
         folder, report, _ = run_endpoint(*first, options, ask=True)
         return folder, report
     if options.dry_run:
         show_launch(*first, options)
-        return None
+        return first.quoted
     if options.sandbox or saved is not None or options.exact:
         return launch_quote(*first, options)
     return Fallback(

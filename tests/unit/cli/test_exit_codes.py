@@ -173,6 +173,16 @@ def test_html_to_folder_refused(empty_folder, slipway):
         assert (ended.code, f"cannot write {folder}: it is a folder" in ended.err) == (5, True)
 
 
+def test_dry_run_of_a_launch_with_json_prints_the_document_of_a_deployment(empty_folder, slipway):
+    (empty_folder / "train.py").write_text("")
+    (empty_folder / "plan.yaml").write_text(ON_EC2.replace("nodes: 1", "nodes: 1, ssh_host: gpu1"))
+    ended = slipway("launch", "plan.yaml", "--dry-run", "--json")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert (document["schema"], document["deployed"], document["stacks"]) == ("slipway.deploy/1", False, {})
+    assert slipway("launch", "plan.yaml", "--dry-run").out == ""
+
+
 def test_saved_plan_that_a_launch_would_refuse_names_no_launch(empty_folder, slipway):
     (empty_folder / "train.py").write_text("")
     budget = GOOD.replace("region: us-east-1", "region: us-east-1, ssh_host: gpu1, kind: parallelcluster")
