@@ -33,7 +33,7 @@ from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.totals import price_of, total_usd
 from launcher.pricing.training_candidate import FIRST_RATES, TrainingCandidate, candidate_charged
-from launcher.pricing.training_findings import left_up_usd_per_hour, training_findings
+from launcher.pricing.training_findings import findings_of, left_up_usd_per_hour
 from launcher.pricing.uncounted import uncounted_assumptions
 
 TINY_USD = 1e-6
@@ -161,11 +161,7 @@ def _outline_quote(
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends, summary = job_ends(place, context), candidate.other_summary
-    findings = (
-        *training_findings(candidate, plan, hours),
-        *end_findings(ends, context),
-        *stop_findings(plan, usd, per_hour),
-    )
+    findings = (*findings_of(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     bound, fees = _new(candidate, cost), candidate.unknown_fees
     gate = decide(plan, price, usd, per_hour, findings, rules=context.rules, commitment=bound, unknown_fees=fees)
     return Quote(

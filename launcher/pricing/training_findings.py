@@ -46,7 +46,7 @@ def left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None)
     return compute + candidate.other_costs.up_usd_per_hour(nodes=nodes_stay)
 
 
-def training_findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[Finding, ...]:
+def findings_of(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[Finding, ...]:
     """All findings on a candidate whose job takes so many hours; its refusals come first."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     findings = list(candidate.refusals)
