@@ -363,19 +363,16 @@ def held_out() -> list[Outcome]:
     """
     shipped = fit_training.shipped_fits()
     known = list(zip(shipped.observations, shipped.errors, strict=True))
+    parts = [zlib.crc32(entry.row.id.encode()) % FOLDS for entry, _ in known]
     found = []
     for part in range(FOLDS):
-        retained = [(entry, error) for entry, error in known if _part(entry.row) != part]
+        retained = [pair for pair, own in zip(known, parts, strict=True) if own != part]
         others = [entry for entry, _ in retained]
         sources = {entry.row.family for entry in others}
         facts = facts_from(fit_training.fitted(others, [error for _, error in retained], fit_training.fit(others)))
-        rows = [entry.row for entry, _ in known if _part(entry.row) == part and entry.row.family in sources]
-        found += [outcome(row, facts) for row in rows]
+        rows = [entry.row for (entry, _), own in zip(known, parts, strict=True) if own == part]
+        found += [outcome(row, facts) for row in rows if row.family in sources]
     return found
-
-
-def _part(row: Row) -> int:
-    return zlib.crc32(row.id.encode()) % FOLDS
 
 
 def never_fitted() -> list[Outcome]:
