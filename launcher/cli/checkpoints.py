@@ -14,6 +14,7 @@ from launcher.cli import completion, options, output, places
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.units import number_of
+from launcher.records.run_folder import RUNS, home_of
 from launcher.records.submission import with_job
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="NAME|URI",
-        help="The plan's name (uses its newest run), or s3://bucket/prefix.",
-        autocompletion=completion.run_names,
+        metavar="NAME|FILE|URI",
+        help="The plan's name (uses its newest run), its file, or s3://bucket/prefix.",
+        autocompletion=completion.runs_and_files,
     ),
 ]
 Step = Annotated[
@@ -51,6 +52,7 @@ def list_them(
     from launcher.answers.checkpoints import document, page
     from launcher.workflow.run.checkpoints import survey
 
+    source = name_or_uri(source)
     store = store_of(source, region, sandbox=sandbox)
     checkpoints = survey(store)
     if json:
@@ -77,6 +79,7 @@ def verify(
 
     if everything and step is not None:
         raise UnreadableInputError("--step and --all exclude each other", hint="use one of them")
+    source = name_or_uri(source)
     store = store_of(source, region, sandbox=sandbox)
     checkpoints = survey(store)
     selected = checkpoints if everything else (choose_checkpoint(checkpoints, step),)
@@ -115,6 +118,7 @@ def prune(
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
+    source = name_or_uri(source)
     store = store_of(source, region, sandbox=sandbox)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
@@ -170,6 +174,7 @@ def restore(
             "--for-next-launch has no --json" if json else "--for-next-launch needs --step",
             hint="remove --json" if json else f"add --step N; slipway checkpoints list {source} shows the steps",
         )
+    source = name_or_uri(source)
     store = store_of(source, region, sandbox=sandbox)
     if for_next_launch and step is not None:
         begun = begin_at(store, step, options.now(), output.say)
@@ -188,8 +193,13 @@ def restore(
         output.result([f"  {place}: step {checkpoint.step}, {size_text(size)}"])
 
 
+def name_or_uri(source: str) -> str:
+    """An S3 URI as it is, else the name of the plan that was named, or whose file was."""
+    return source if source.startswith("s3://") else places.plan_name(source)
+
+
 def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
-    """The checkpoint store of a plan name or an S3 URI."""
+    """The checkpoint store of a plan's name or an S3 URI; with `region`, also of a run of another computer."""
     from launcher.workflow.cluster.run_environment import environment_of_run
     from launcher.workflow.run.checkpoints import place_of, store_at
 
@@ -197,6 +207,9 @@ def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
         if not _BUCKET.fullmatch(source[5:].partition("/")[0]):
             raise UnreadableInputError(f"no bucket can have this name: {source}", hint="s3://bucket/prefix")
         return store_at(source, region or places.region_of(os.environ), places.environment(sandbox=sandbox))
+    if region is not None and not (home_of(source, Path.cwd()) / RUNS / source).is_dir():
+        places.PLACE.set((region, None, sandbox))
+        places.fetched_runs(source)
     folder = with_job(source, Path.cwd(), output.say)
     uri, known = place_of(folder)
     environment = places.environment(sandbox=True) if sandbox else environment_of_run(folder, os.environ)

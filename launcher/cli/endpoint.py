@@ -13,7 +13,6 @@ from launcher.records.run_folder import latest
 if TYPE_CHECKING:
     from launcher.aws.session import Session
 
-Name = Annotated[str, typer.Argument(help="The plan's name.", autocompletion=completion.run_names)]
 Where = Annotated[
     str | None,
     typer.Option(
@@ -44,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 
 def send_request(
-    name: Name,
+    name: options.RunName,
     *,
     region: Where = None,
     tokens: Tokens = 64,
@@ -56,6 +55,7 @@ def send_request(
     from launcher.answers.endpoint import answer_document, answer_page
     from launcher.workflow.cluster.endpoint import probe, request_sender, served_endpoint
 
+    name = places.plan_name(name, region)
     session = _session(name, region, sandbox=sandbox)
     endpoint = served_endpoint(name, session)
     state, reply = probe(endpoint, session, request_sender(endpoint, session, most_tokens=tokens, timeout_s=timeout))
@@ -66,7 +66,7 @@ def send_request(
 
 
 def load(
-    name: Name,
+    name: options.RunName,
     *,
     region: Where = None,
     most: Annotated[
@@ -91,6 +91,7 @@ def load(
     from launcher.workflow.run.endpoint_load import load as run
     from launcher.workflow.run.endpoint_load import loader, plan_load
 
+    name = places.plan_name(name, region)
     session = _session(name, region, sandbox=sandbox)
     endpoint = served_endpoint(name, session)
     if endpoint.mode is EndpointMode.ASYNCHRONOUS:
@@ -116,10 +117,11 @@ def load(
         output.result(load_page(done, output.terminal_width()))
 
 
-def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = False) -> None:
+def url(name: options.RunName, *, region: Where = None, sandbox: options.AttachSandbox = False) -> None:
     """Print the base URL for OpenAI clients."""
     from launcher.workflow.cluster.endpoint import served_endpoint
 
+    name = places.plan_name(name, region)
     endpoint = served_endpoint(name, _session(name, region, sandbox=sandbox))
     if endpoint.base_url is None:
         raise ImpossibleError(
@@ -130,7 +132,7 @@ def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = Fa
 
 
 def token(
-    name: Name,
+    name: options.RunName,
     *,
     region: Where = None,
     hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="Validity of the token in hours.")] = 1,
@@ -139,6 +141,7 @@ def token(
     """Print a short-lived bearer token for the region's endpoints, signed with your credentials."""
     from launcher.aws.endpoints import bearer_token
 
+    name = places.plan_name(name, region)
     output.result([bearer_token(_session(name, region, sandbox=sandbox), round(hours * 3600))])
     output.say("anyone with this token can call every endpoint that you can: treat it like a password")
 

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import completion, options, output
-from launcher.cli.checkpoints import progress_bar, store_of
-
-Source = Annotated[str, typer.Argument(metavar="NAME", help="The plan's name.", autocompletion=completion.run_names)]
+from launcher.cli import options, output
+from launcher.cli.checkpoints import name_or_uri, progress_bar, store_of
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def outputs(
-    source: Source,
+    source: options.RunName,
     *,
     target: Annotated[
         Path | None, typer.Option("--to", metavar="DIR", help="Download the files to this folder.")
@@ -33,6 +31,7 @@ def outputs(
     from launcher.answers.outputs import document, page, summary
     from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
 
+    source = name_or_uri(source)
     store = store_of(source, region, sandbox=sandbox)
     stored = stored_outputs(store, run)
     if target is not None:

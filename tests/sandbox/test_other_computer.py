@@ -91,7 +91,7 @@ def launch(first, warm_program):
         process.wait()
 
 
-def test_each_command_finds_run_by_region_or_store(account, second, launch, slipway):
+def test_each_command_finds_run_by_region_or_store(account, second, launch, slipway, monkeypatch):
     """In the order of a colleague's day: look, read, cancel, count, remove."""
     sandbox, _ = account
     here = ("--region", REGION, "--sandbox")
@@ -137,3 +137,6 @@ def test_each_command_finds_run_by_region_or_store(account, second, launch, slip
     # The store stays, and what it holds of the run is still found.
     after = slipway("report", "shared-job", "--json", *here)
     assert read_document(after.out)["status"] == "cancelled", after.err
+    monkeypatch.setenv("XDG_STATE_HOME", str(second.folder / "a third computer"))
+    outputs = slipway("outputs", "shared-job", *here)
+    assert (outputs.code, f"no outputs in s3://{store}/jobs/shared-job" in outputs.err) == (5, True), outputs.err

@@ -232,8 +232,14 @@ def test_checkpoints_of_ended_sandbox_launch_make_no_aws_calls(empty_run, slipwa
 def test_checkpoints_of_unknown_run_refused(empty_run, slipway):
     code, _, err = slipway("checkpoints", "list", "other")
     assert (code, "no run of other" in err) == (2, True)
-    code, _, err = slipway("checkpoints", "list", "tiny")
-    assert (code, Path("quote.json").name in err) == (2, True)
+    Path("tiny.yaml").write_text("slipway: 1\nname: tiny\n", encoding="utf-8")
+    for command in (("checkpoints", "list"), ("checkpoints", "verify"), ("outputs",)):
+        for named in ("tiny", "tiny.yaml"):
+            code, _, err = slipway(*command, named)
+            assert (code, Path("quote.json").name in err) == (2, True)
+    Path("other.yaml").write_text("slipway: 1\nname: other\n", encoding="utf-8")
+    code, _, err = slipway("endpoint", "url", "other.yaml")
+    assert (code, "no run of other in this folder" in err) == (2, True)
 
 
 @pytest.mark.parametrize("uri", ["s3://", "s3:///runs", "s3://No_Bucket/x", "s3://a"])
