@@ -101,7 +101,7 @@ def _by_capacity(priced: Priced, title: str, ranks: Sequence[int]) -> list[Group
     """The rows that a launch takes, and those whose capacity is to be bought before it."""
     to_buy = [rank for rank in ranks if any(missing(priced.row(rank)))]
     ready = [rank for rank in ranks if rank not in to_buy]
-    bought = f"once it is bought: {command(priced, 'capacity')}"
+    bought = "once it is bought (slipway capacity FILE)"
     return [(heading, rows) for heading, rows in ((title, ready), (bought, to_buy)) if rows]
 
 

@@ -25,6 +25,7 @@ from launcher.planning.resolve import resolve_training
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
 from launcher.workflow.quote.cached_model import with_cached_model
+from launcher.workflow.quote.commands import first_rank
 from launcher.workflow.quote.options import PriceOptions, context_for, is_rank, refuse_errors
 from launcher.workflow.quote.trainer import missing_trainer
 from launcher.workflow.quote.trainer_command import job_command
@@ -175,14 +176,15 @@ def rank_note(priced: Priced, selection: str | None) -> Iterator[str]:
 
 
 def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
-    """The quote that the user picked by short id or rank, with its rank; the first one by default.
+    """The quote that the user picked by short id or rank, with its rank; the cheapest that a launch takes by default.
 
     Raises:
         NoSuchCandidateError: no candidate has the rank or id, or several have the id.
     """
     count = len(priced.candidates)
     if selection is None:
-        return 1, priced.quote(1)
+        rank = first_rank(priced)
+        return rank, priced.quote(rank)
     if is_rank(selection) and 1 <= int(selection) <= count:
         return int(selection), priced.quote(int(selection))
     if len(selection) >= SHORT_ID:

@@ -448,7 +448,7 @@ def test_capacity_to_be_bought_is_not_called_launchable(price_text, slipway, mon
     age = ("--max-price-age", "3650")
     priced_plan = price_text(CAPACITY, max_price_age=3650)
     groups = dict(first_groups(priced_plan))
-    to_buy = groups.pop("once it is bought: slipway capacity plan.yaml")
+    to_buy = groups.pop("once it is bought (slipway capacity FILE)")
     assert {priced_plan.row(rank).plan.place.option.value for rank in to_buy} <= {"capacity-block", "training-plan"}
     now = groups["can be launched now"]
     assert {priced_plan.row(rank).plan.place.option.value for rank in now} == {"on-demand"}
@@ -460,6 +460,20 @@ def test_capacity_to_be_bought_is_not_called_launchable(price_text, slipway, mon
         assert ("slipway capacity plan.yaml" in err) is not allowed
         code, _, refusal = slipway("render", "plan.yaml", "-o", f"out{rank}", "--pick", picked)
         assert (code == 0) is allowed, refusal
+
+
+def test_default_row_is_the_cheapest_that_a_launch_takes_not_a_block_to_be_bought(price_text, slipway):
+    text = CAPACITY.replace("[capacity-block, training-plan, on-demand]", "[capacity-block, on-demand]")
+    age = ("--max-price-age", "3650")
+    priced_plan = price_text(text, max_price_age=3650)
+    assert priced_plan.row(1).plan.place.option.value == "capacity-block"
+    _, out, err = slipway("quote", "plan.yaml", *age)
+    assert "on demand" in out.splitlines()[1]
+    assert "slipway launch plan.yaml" in err
+    picked = out.splitlines()[1].split()[-1]
+    assert f"--pick {picked}" in slipway("plan", "plan.yaml", *age).err
+    price_text(text.replace(", on-demand", ""), max_price_age=3650)
+    assert "capacity block" in slipway("quote", "plan.yaml", *age).out.splitlines()[1]
 
 
 def test_number_in_place_of_an_id_is_said_to_be_a_rank_with_its_id(price_text, slipway):
