@@ -69,6 +69,10 @@ def pcs(client):
     """The API, emptied afterwards."""
     pcs_client = client("pcs")
     yield pcs_client
+    remove_clusters(pcs_client)
+
+
+def remove_clusters(pcs_client):
     for cluster in pcs_client.list_clusters()["clusters"]:
         active(pcs_client, cluster["id"])
         id_ = cluster["id"]
@@ -182,8 +186,17 @@ class TestClusters:
         assert refused(pcs.get_cluster, clusterIdentifier="small")[0] == "ResourceNotFoundException"
 
 
-@pytest.mark.usefixtures("pcs_cluster")
-class TestGroups:
+@pytest.fixture(scope="class")
+def shared_pcs(client, world):
+    """The API with a cluster for all tests of a class: its creation takes two seconds."""
+    pcs_client = client("pcs")
+    pcs_client.create_cluster(**cluster_request(world))
+    active(pcs_client, "small")
+    yield pcs_client
+    remove_clusters(pcs_client)
+
+
+class TestRefusedGroups:
     @pytest.mark.parametrize(
         "changes, words",
         [
@@ -201,16 +214,16 @@ class TestGroups:
             ({"purchaseOption": "CAPACITY_BLOCK"}, "do not agree"),
         ],
     )
-    def test_invalid_compute_node_group_refused(self, pcs, world, template, changes, words):
-        code, message = refused(pcs.create_compute_node_group, **group_request(world, template, **changes))
+    def test_invalid_compute_node_group_refused(self, shared_pcs, world, template, changes, words):
+        code, message = refused(shared_pcs.create_compute_node_group, **group_request(world, template, **changes))
         assert code == "ValidationException"
         assert words in message
 
-    def test_profile_with_role_of_other_path_refused(self, pcs, world, template):
+    def test_profile_with_role_of_other_path_refused(self, shared_pcs, world, template):
         other = {"iamInstanceProfileArn": world["profiles"]["other"]}
         assert (
             "The role ARN is invalid"
-            in refused(pcs.create_compute_node_group, **group_request(world, template, **other))[1]
+            in refused(shared_pcs.create_compute_node_group, **group_request(world, template, **other))[1]
         )
 
     @pytest.mark.parametrize(
@@ -224,16 +237,17 @@ class TestGroups:
             ({"NetworkInterfaces": [{"NetworkCardIndex": 1, "InterfaceType": "efa"}]}, "no Groups"),
         ],
     )
-    def test_launch_template_without_pcs_user_data_refused(self, pcs, world, data, words):
+    def test_launch_template_without_pcs_user_data_refused(self, shared_pcs, world, data, words):
         template = world["template"](f"t-{words.replace(' ', '-')}", **data)
-        assert words in refused(pcs.create_compute_node_group, **group_request(world, template))[1]
+        assert words in refused(shared_pcs.create_compute_node_group, **group_request(world, template))[1]
 
-    def test_more_than_ten_node_groups_refused(self, pcs, world, template):
+    # The last one: its groups stay.
+    def test_more_than_ten_node_groups_refused(self, shared_pcs, world, template):
         for number in range(10):
             wish = group_request(world, template, computeNodeGroupName=f"nodes-{number}")
             wish["scalingConfiguration"] = {"minInstanceCount": 0, "maxInstanceCount": 1}
-            pcs.create_compute_node_group(**wish)
-        code, message = refused(pcs.create_compute_node_group, **group_request(world, template))
+            shared_pcs.create_compute_node_group(**wish)
+        code, message = refused(shared_pcs.create_compute_node_group, **group_request(world, template))
         assert (code, "10 compute node groups" in message) == ("ServiceQuotaExceededException", True)
 
 
