@@ -10,18 +10,21 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from launcher.agent.node.process import (
+    FLAGS,
     PARENT,
+    START,
     STATE,
     TERMINAL,
     open_files,
     pids,
     proc_file,
-    start_ticks,
     stat_fields,
 )
 from launcher.agent.node.process_table import Process, environment_of, process_of
 
 _INIT = 1
+_KERNEL_THREAD = 0x00200000
+"""PF_KTHREAD in the flags of proc_pid_stat(5): a node has thousands of them, and none has a file."""
 _LOGIN_VARIABLES = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 """Variables of sshd(8); a program that somebody runs without a terminal (`ssh NODE tail -f FILE`, sftp) has them."""
 _WRITES = os.O_WRONLY | os.O_RDWR
@@ -37,16 +40,17 @@ def find_folder_users(folder: Path, *, lock_name: str, mark: str, first_use: int
         first_use: Clock ticks from boot to the first use of the folder: no older process has mapped a file of it. The
             kernel writes a process's mappings out for each reader, ten times as much work as its open files.
     """
-    parents = {pid: parent for pid in pids() if (parent := _parent(pid)) is not None}
+    stats = {pid: fields for pid in pids() if (fields := stat_fields(pid)) and fields[STATE] not in ("Z", "X")}
+    parents = {pid: int(fields[PARENT]) for pid, fields in stats.items()}
     above_agent = set(_up(os.getpid(), parents))
     root = os.path.realpath(folder)
     locks = str(Path(root).parent), f"/{lock_name}"
     users = []
     for pid in parents.keys() - above_agent - {_INIT}:
-        writes = _is_mine(pid) and (
-            _writes_below(pid, root) or ((start_ticks(pid) or 0) >= first_use and _maps_below(pid, root))
-        )
-        if not (writes or (_is_mine(pid) and _works_below(pid, root))):
+        if int(stats[pid][FLAGS]) & _KERNEL_THREAD or not _is_mine(pid):
+            continue
+        writes = _writes_below(pid, root) or (int(stats[pid][START]) >= first_use and _maps_below(pid, root))
+        if not (writes or _works_below(pid, root)):
             continue
         chain = list(_up(pid, parents, until=above_agent))
         adopted = parents[chain[-1]] in {_INIT, *above_agent} - {os.getpid()}
@@ -62,11 +66,6 @@ def is_written(path: Path) -> bool:
     """Whether a process of the agent's user has a file, or one below a folder, open for writing."""
     real = os.path.realpath(path)
     return any(_is_mine(pid) and (_writes_below(pid, real) or _maps_below(pid, real)) for pid in pids())
-
-
-def _parent(pid: int) -> int | None:
-    fields = stat_fields(pid)
-    return int(fields[PARENT]) if fields and fields[STATE] not in ("Z", "X") else None
 
 
 def _up(pid: int, parents: dict[int, int], until: Collection[int] = ()) -> Iterator[int]:

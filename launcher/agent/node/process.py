@@ -13,8 +13,8 @@ from launcher.agent import exits
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PROC = Path("/proc")
-STATE, PARENT, _GROUP, TERMINAL, USER_TICKS, SYSTEM_TICKS, START = 0, 1, 2, 4, 11, 12, 19
-"""Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 4, 5, 7, 14, 15 and 22)."""
+STATE, PARENT, _GROUP, TERMINAL, FLAGS, USER_TICKS, SYSTEM_TICKS, START = 0, 1, 2, 4, 6, 11, 12, 19
+"""Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 4, 5, 7, 9, 14, 15 and 22)."""
 _LACKS = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
 )

@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from launcher.agent.job import CheckpointSpec, JobSpec
+from launcher.agent.node.process import pids, proc_file
 from launcher.agent.store.objects import Store
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
@@ -143,10 +143,10 @@ class Node:
     def end_commands(self):
         """The commands of killed agents, by what they were given: the numbers that were written down may be others'."""
         given = f"SLIPWAY_CHECKPOINT_DIR={self.folder}/".encode()
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if given in (entry / "environ").read_bytes():
-                    os.kill(int(entry.name), signal.SIGKILL)
+        for pid in pids():
+            if given in proc_file(pid, "environ"):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
