@@ -21,8 +21,8 @@ from launcher.model.serving import Copy, ServedModel
 from launcher.model.workload import ModelDimensions
 from launcher.planning.serving import footprint
 from launcher.planning.serving.layout import EXPERT_BYTES
+from launcher.planning.serving.model import from_dimensions, served_model
 from launcher.planning.serving.reach import beyond
-from launcher.planning.serving.resolve import from_dimensions, served_model
 from launcher.planning.serving.software import SCHEDULED, TUNED, VLLM_EARLY, software_of
 
 NEEDED = ("model", "hardware", "engine", "dtype", "output_tok_s")

@@ -23,7 +23,7 @@ from launcher.model.serving_image import ServingImage, ServingImages
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving.layout import weights_gb
 from launcher.planning.serving.measured import parts
-from launcher.planning.serving.resolve import model_of
+from launcher.planning.serving.model import model_of
 from launcher.targets.registry import target_of
 
 MAX_VOLUME_GIB = 512

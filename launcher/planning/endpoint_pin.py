@@ -18,8 +18,9 @@ from launcher.planning.endpoint_checks import layout_findings
 from launcher.planning.pins import Pins, pins_of
 from launcher.planning.serving.checks import check
 from launcher.planning.serving.layout import layouts
+from launcher.planning.serving.model import model_of
 from launcher.planning.serving.reach import beyond, unserved_precision
-from launcher.planning.serving.resolve import kinds_of, model_of, with_precision
+from launcher.planning.serving.resolve import kinds_of, with_precision
 
 
 def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatalog, facts: ServingFacts) -> Plan:

@@ -18,7 +18,7 @@ from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.serving.explanation import estimate_lines
-from launcher.planning.serving.resolve import model_of
+from launcher.planning.serving.model import model_of
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd

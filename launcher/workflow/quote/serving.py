@@ -9,7 +9,8 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.model.request import PlanRequest
-from launcher.planning.serving.resolve import model_of, resolve_serving, with_catalog_model, with_precision
+from launcher.planning.serving.model import model_of
+from launcher.planning.serving.resolve import resolve_serving, with_catalog_model, with_precision
 from launcher.pricing.serving.candidates import serving_candidates
 from launcher.pricing.serving.quoting import ServingPriced
 from launcher.workflow.quote.load_test_history import load_test_history, remarks, with_load_tests

@@ -21,7 +21,7 @@ from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest, Reply,
 from launcher.model.errors import DeploymentFailedError, SlipwayError, UnreadableInputError
 from launcher.model.units import number_of
 from launcher.planning.serving.measured import parts
-from launcher.planning.serving.resolve import model_of
+from launcher.planning.serving.model import model_of
 from launcher.records.load_documents import load_document
 from launcher.records.run_folder import RunFolder, with_report
 from launcher.workflow.cluster.endpoint import STALL_S, SendRequest, state_of

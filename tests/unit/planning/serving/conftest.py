@@ -10,7 +10,7 @@ from launcher.catalog.serving import load_serving
 from launcher.model.serving import ServedModel, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.layout import LayoutChoice, layouts
-from launcher.planning.serving.resolve import served_model
+from launcher.planning.serving.model import served_model
 
 
 @pytest.fixture(scope="session")

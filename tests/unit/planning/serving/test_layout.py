@@ -8,8 +8,8 @@ from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.layout import layouts
+from launcher.planning.serving.model import served_model
 from launcher.planning.serving.reach import beyond
-from launcher.planning.serving.resolve import served_model
 
 CATALOG, FACTS = load(), load_serving()
 CHAT = {"input_tokens": 1500, "output_tokens": 250}

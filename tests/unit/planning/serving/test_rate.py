@@ -9,9 +9,9 @@ from launcher.model.errors import SlipwayError
 from launcher.model.serving import Copy
 from launcher.model.workload import ModelDimensions
 from launcher.planning.serving import gpu, neuron
+from launcher.planning.serving.model import from_dimensions
 from launcher.planning.serving.neuron import Times
 from launcher.planning.serving.rate import rate, rate_of
-from launcher.planning.serving.resolve import from_dimensions
 from launcher.planning.serving.software import VLLM, VLLM_NEURON
 
 
