@@ -12,7 +12,7 @@ from launcher.records.submission import with_job
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("exec")(execute)
+    app.command("exec")(places.with_place(execute))
 
 
 def execute(

@@ -12,7 +12,7 @@ from launcher.records.submission import with_job
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("ssh")(ssh)
+    app.command("ssh")(places.with_place(ssh))
 
 
 def ssh(

@@ -13,7 +13,7 @@ from launcher.records.submission import with_job
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("tunnel")(tunnel)
+    app.command("tunnel")(places.with_place(tunnel))
 
 
 def tunnel(

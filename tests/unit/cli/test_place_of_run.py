@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from launcher.cli.app import app
 from launcher.records import run_folder
 from launcher.records.command_record import FILE
 from launcher.records.recent_runs import FOUND, remember
@@ -94,3 +95,19 @@ def test_run_of_another_computer_is_listed_once_and_so_named(ran, tmp_path, monk
     listed = slipway("runs", "--all")[1]
     assert listed.count("20261120T120000Z") == 1
     assert "another computer" in listed
+
+
+def test_every_command_on_a_run_finds_it_by_region():
+    from typer.main import get_command
+
+    commands = dict(getattr(get_command(app), "commands"))  # noqa: B009 - typer carries its own click
+    commands |= {
+        name: command for group in ("checkpoints", "endpoint") for name, command in commands[group].commands.items()
+    }
+    on_runs = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in commands.items()
+        if any(str(parameter.metavar).startswith("NAME|FILE") for parameter in command.params)
+    }
+    assert {"ssh", "exec", "tunnel", "outputs", "status", "list"} <= on_runs.keys()
+    assert [name for name, options in on_runs.items() if "--region" not in options] == []
