@@ -170,8 +170,9 @@ def test_failing_job_fails_after_retries(  # noqa: PLR0917
 @pytest.mark.parametrize(
     "operator, codes",
     [
-        (Operator.JOB, ("78", "126", "127")),
+        (Operator.JOB, ("78", "126")),
         (Operator.PYTORCHJOB, ("127",)),
+        pytest.param(Operator.JOB, ("127",), marks=pytest.mark.slow),
         *(pytest.param(operator, ("78", "126"), marks=pytest.mark.slow) for operator in OPERATORS[1:]),
     ],
 )
