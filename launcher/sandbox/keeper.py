@@ -11,14 +11,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.model.emulator import MARK
-from launcher.sandbox.processes import end, marked_processes, with_descendants
+from launcher.sandbox.processes import end, holding, marked_processes, with_descendants
 
 
 def clean_up(mark: str, paths: list[Path]) -> None:
-    """Wait for the end of standard input, end the processes that carry the mark, and remove the paths."""
+    """Wait for the end of standard input, end the sandbox's processes, and remove the paths."""
     sys.stdin.buffer.read()
-    end(lambda: with_descendants(marked_processes(MARK, mark)))
+    end(lambda: with_descendants(marked_processes(MARK, mark) | holding(daemon_logs(paths))))
     remove(paths)
+
+
+def daemon_logs(paths: Iterable[Path]) -> set[Path]:
+    """The logs of Slurm's daemons below the folders; a slurmstepd, which shows no mark, has its slurmd's open."""
+    return {log.resolve() for path in paths for log in path.glob("*/log/*.log")}
 
 
 def remove(paths: Iterable[Path]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from launcher.model.emulator import MARK
 from launcher.model.job import JobState
 from launcher.sandbox import processes
+from launcher.sandbox.keeper import daemon_logs
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.slurm_cluster import deploy, script_in
 from tests.sandbox.slurm_jobs import jobs_on
@@ -161,7 +162,8 @@ def describe(sandbox):
     """What there is of a sandbox, for somebody who wants to see it gone."""
     server = sandbox._server
     pids = processes.with_descendants({server._server.pid, server._keeper.pid})
-    pids |= processes.marked_processes(MARK, sandbox._mark)
+    # A slurmstepd is neither below the server nor marked.
+    pids |= processes.marked_processes(MARK, sandbox._mark) | processes.holding(daemon_logs(server._paths))
     return {
         "pids": sorted(pids),
         "server": server._server.pid,
