@@ -365,7 +365,7 @@ class JobHours(NamedTuple):
     interruption_rate: Spread = Spread()
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def wall_hours(job: JobHours) -> Outcomes:
     """The distribution of a job's wall hours."""
     running, speed = job.running, job.speed

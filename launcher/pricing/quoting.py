@@ -38,6 +38,8 @@ from launcher.pricing.uncounted import uncounted_assumptions
 
 TINY_USD = 1e-6
 MAX_RATE = 1e9
+SAME_RATE = 1e-6
+"""Relative precision of a break-even: that of the dollars is a cent."""
 MAX_INTERRUPTIONS = 1e9
 """A job with more interruptions never ends."""
 
@@ -60,7 +62,7 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
     high = min(MAX_RATE, -excess(least) / slope * high) if slope > 0.0 else high
     while high < MAX_RATE and excess(high) < 0.0:
         high *= 4
-    return root(excess, least, high)
+    return root(excess, least, high, precision=SAME_RATE)
 
 
 def _excess(candidate: TrainingCandidate, target: float) -> Callable[[float], float]:
