@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, Survey, present_entries, survey
+from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, present_entries, survey
 from launcher.agent.checkpoint.held import HeldFiles
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import HERE
@@ -106,6 +106,22 @@ class FinishedFolder:
             UnusableCheckpointError: an entry of its own disappeared.
         """
         return survey(self.path, present_entries(self.path, self.entries, self.mains))
+
+    def look_again(self) -> tuple[str, Survey]:
+        """How the content differs from what was found, and the content; "" if nothing but removed files does.
+
+        A difference counts if two looks have it: a file that is being removed has, for a moment, a new time of change,
+        and a status may still have the links from before.
+
+        Raises:
+            UnusableCheckpointError: an entry of its own disappeared.
+        """
+        found = self.survey()
+        change = changed_since(self.files, found.files)
+        if change:
+            found = self.survey()
+            change = changed_since(self.files, found.files)
+        return change, found
 
     def without_removed(self) -> "FinishedFolder | None":
         """The rest of a set from which the trainer has removed other checkpoints; None if nothing is missing."""

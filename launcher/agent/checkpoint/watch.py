@@ -32,7 +32,7 @@ from pathlib import Path
 
 from launcher.agent.checkpoint.counting import Counting
 from launcher.agent.checkpoint.entries import CheckpointEntry, Layouts, best_models
-from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
+from launcher.agent.checkpoint.files import Survey, are_archives, survey
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.layouts import UNCOUNTED, Layout, table
 from launcher.agent.checkpoint.recognition import Recognition, entries_of
@@ -324,7 +324,7 @@ class CheckpointWatch:
         if restored is None or not restored.files:
             return
         try:
-            change = changed_since(restored.files, restored.survey().files)
+            change, _ = restored.look_again()
         except UnusableCheckpointError:
             return
         if change:
@@ -480,10 +480,9 @@ class CheckpointWatch:
     def _poll_again(self, folders: list[FinishedFolder], now: float) -> None:
         for folder in folders:
             try:
-                current = folder.survey()
+                change, current = folder.look_again()
             except UnusableCheckpointError:
                 continue  # the trainer removes it
-            change = changed_since(folder.files, current.files)
             if not change:
                 continue
             self._await_again(folder, current, now)
