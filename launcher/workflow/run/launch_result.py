@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from launcher.agent.attempt_state import IF_CHECKPOINTS
 from launcher.catalog.load import Catalog
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.finding import Finding, error
 from launcher.model.quote import Quote
@@ -54,7 +54,9 @@ def check_result(log: LaunchLog, report: Report, options: LaunchOptions) -> None
         return
     if report.status is RunStatus.FAILED:
         _show_last_output(folder, options.notify)
-    if report.attempts and report.attempts[-1].ended_by is EndedBy.TIME_LIMIT:
+    timed_out = report.attempts and report.attempts[-1].ended_by is EndedBy.TIME_LIMIT
+    # The guard's time to live and the end of bought capacity are limits too, which another key or offer extends.
+    if timed_out and not report.guard_reason and log.quoted.plan.place.option not in PREPAID:
         stored = report.stored is not None and report.stored.count
         begins = "resumes from its newest checkpoint" if stored else "begins at step 0: it stored no checkpoint"
         hint = f"raise run.time_limit_h and launch again: the job {begins}"
