@@ -32,7 +32,7 @@ def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
     allowed, refused = ranks_by_standing(priced)
     ready = [rank for rank in allowed if not any(missing(priced.row(rank)))]
     later = [rank for rank in allowed if rank not in ready]
-    title = f"can be deployed once the plan names {_missing_path(priced, later)}"
+    title = f"can be used once the plan is complete ({_missing_path(priced, later)})"
     groups = [(heading, ranks) for heading, ranks in (("can be used now", ready), (title, later)) if ranks]
     return [*groups, *other_groups(priced, refused, cheaper=bool(allowed))]
 

@@ -67,7 +67,7 @@ def test_instances_without_the_weights_that_a_deployment_needs_are_not_called_us
     groups = dict(first_groups(priced_plan))
     hosted, instances = (
         groups["can be used now"],
-        groups["can be deployed once the plan names workload.serve.model_uri"],
+        groups["can be used once the plan is complete (workload.serve.model_uri)"],
     )
     assert {priced_plan.row(rank).plan.place.option.value for rank in hosted} == {"bedrock"}
     assert instances
