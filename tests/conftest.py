@@ -104,7 +104,7 @@ LONGEST_FIRST = (
 The last dozen are short but mostly wait. All other tests run after them: at the end no long group remains, when only
 one worker is busy, and tests that compute keep the processors busy.
 """
-SPREAD = 0.3
+SPREAD = 0.6
 """The share of the groups among which tests without a group are spread."""
 NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
