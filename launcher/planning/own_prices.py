@@ -25,7 +25,8 @@ def own_price_findings(request: PlanRequest, catalog: Catalog) -> Iterator[Findi
             yield error("too-dear", path, message)
         is_fee = f"{named}/{option}" in fees
         target = rest.pop() if rest and rest[-1] in _KINDS and not is_fee else None
-        yield from _region(path, rest, catalog, is_fee=is_fee)
+        misplaced = [*_region(path, rest, catalog, is_fee=is_fee)]
+        yield from misplaced
         if is_fee:
             continue
         name = named.removeprefix("ml.")
@@ -35,9 +36,10 @@ def own_price_findings(request: PlanRequest, catalog: Catalog) -> Iterator[Findi
         if option not in [known.value for known in PurchaseOption]:
             allowed = ", ".join(known.value for known in PurchaseOption)
             yield error("unknown-option", path, f"the option must be one of {allowed}")
-        if target is None:
+        # A key that is wrong in its last parts has that error alone: they may be a misspelt target.
+        if target is None and not misplaced:
             yield from _several_services(key, request)
-        elif (billed := TARGETS[TargetKind(target)].billed_name(name)) != named:
+        elif target is not None and (billed := TARGETS[TargetKind(target)].billed_name(name)) != named:
             message = f"{target} has no instances named {named}"
             yield error("other-service", path, message, f"{billed}/{key.partition('/')[2]}")
 

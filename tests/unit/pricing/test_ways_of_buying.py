@@ -225,6 +225,17 @@ def test_own_price_of_several_services_of_sagemaker_has_a_warning(priced, kind, 
     assert all(finding.hint.endswith(f"{key}/sagemaker-training") for finding in ambiguous)
 
 
+def test_own_price_with_a_misspelt_target_has_that_error_alone(priced):
+    overrides = {"ml.p5.48xlarge/spot/sagemaker-traning": "20"}
+    kinds = ["sagemaker-training", "hyperpod-eks"]
+    with pytest.raises(ImpossibleError) as refused:
+        priced({"target": {"kind": kinds}, "purchase": {"option": "spot", "price_overrides": overrides}})
+    about_price = [finding for finding in refused.value.findings if "price_overrides" in finding.path]
+    assert [(finding.code, finding.hint) for finding in about_price] == [
+        ("unknown-region", "did you mean sagemaker-training?")
+    ]
+
+
 @pytest.mark.parametrize(
     "key, message, hint",
     [
