@@ -315,19 +315,14 @@ class _Screen:
     def rows(self, offers: list[_Offers], best: "_Best[AnyCandidate]", *, late: bool, stopped: bool) -> Iterator[_Row]:
         """The places of offers of one type and purchase option that could still be the best.
 
-        Each number of nodes, then each target and term with it, then each place comes in the order of its own lower
-        bound, and ends what is left of its kind once that exceeds the best total.
+        Each offer with a number of nodes comes in the order of its least compute, then each place in the order of its
+        rate; the first whose lower bound exceeds the best total ends what is left of its kind.
         """
-        sizes: dict[int, list[_Compute]] = {}
         for compute in sorted(self._least_compute(offers, late=late)):
-            sizes.setdefault(compute.nodes, []).append(compute)
-        for computes in sizes.values():
-            if computes[0].usd > best.limit_usd:
+            if compute.usd > best.limit_usd:
                 return
-            able = (self._lead(offers[each.offer], each) for each in computes if each.usd <= best.limit_usd)
-            for lead in sorted(able):
-                if lead.usd > best.limit_usd:
-                    break
+            lead = self._lead(offers[compute.offer], compute)
+            if lead.usd <= best.limit_usd:
                 yield from self._rows(lead, best, late=late, stopped=stopped)
 
     def _least_compute(self, offers: list[_Offers], *, late: bool) -> Iterator[_Compute]:
