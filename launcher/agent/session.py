@@ -21,6 +21,7 @@ from launcher.agent.checkpoint.outputs import Lack, Outputs, left_behind
 from launcher.agent.checkpoint.own_checkpoints import OwnWatch, place_of
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.read_back import ReadBack
+from launcher.agent.checkpoint.recognition import NO_CHECKPOINT, written_elsewhere
 from launcher.agent.checkpoint.recording import Recording
 from launcher.agent.checkpoint.resume import Resumption, Start
 from launcher.agent.checkpoint.rotation import Rotation
@@ -214,7 +215,8 @@ class Session:
     def _log_problem(self, event: str, reason: str) -> None:
         """Report that nothing a trainer writes is recognised; only the first node reports, if the agent stores."""
         if self._place.part == 0 and self._spec.checkpoint.mode == "agent":
-            self._log.append(event, reason=reason)
+            others = self._peers.gather().wrote if event == NO_CHECKPOINT else 0
+            self._log.append(event, reason=f"{reason}{written_elsewhere(others)}")
 
     def _log_layout(self, layout: Layout) -> None:
         """Announce the framework's layout, which the other nodes then use."""

@@ -44,7 +44,7 @@ _WITHOUT_CHIPS = frozenset(
 """Packages that use no accelerator by themselves."""
 _MOST_CHOICES = 4
 _LIKE = {"lightning": "fabric", "mpiexec": "mpirun", "mpiexec.hydra": "mpirun"}
-_DEFAULT_FIX = "leave --nnodes and --standalone out: Slipway sets both for torchrun"
+_DEFAULT_FIX = "leave --nnodes, --node-rank and --standalone out: Slipway sets them for torchrun"
 
 
 def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: CandidateNodes) -> Iterator[Finding]:

@@ -173,7 +173,11 @@ def _torchrun(call: _Call) -> LauncherUse:
     per_node = call.first_stated(options, "nproc-per-node", form=form) or call.variable("PET_NPROC_PER_NODE")
     if per_node is not None and per_node.text.rpartition("=")[2] in _ALL:
         per_node = None
-    return LauncherUse(program=call.program, joined=nnodes, per_node=per_node)
+    backend = call.first_stated(options, "rdzv-backend", form=form) or call.variable("PET_RDZV_BACKEND")
+    rank = call.first_stated(options, "node-rank", form=form) or call.variable("PET_NODE_RANK")
+    if backend is not None and backend.text.rpartition("=")[2] != "static":
+        rank = None  # such a rendezvous gives the ranks itself
+    return LauncherUse(program=call.program, joined=nnodes, per_node=per_node, rank=rank)
 
 
 def _tune(call: _Call) -> LauncherUse | None:

@@ -268,7 +268,7 @@ class Job:
     def environment_of(self, members: tuple[tuple[str, str], ...]) -> dict[str, str]:
         """The environment of the agent on this instance."""
         addresses = dict(members)
-        names, leader = list(addresses), members[0][1]
+        names, leader, own = list(addresses), members[0][1], addresses[self.instance]
         types, zones = zip(*(self.places[name] for name in names), strict=True)
         return {
             **self.environment,
@@ -279,7 +279,8 @@ class Job:
             # In the order of the ranks.
             "SLIPWAY_INSTANCE_TYPES": ",".join(types),
             "SLIPWAY_ZONES": ",".join(zones),
-            "PET_LOCAL_ADDR": addresses[self.instance],
+            # As the agent's own (launcher/agent/node/peers.py): a c10d rendezvous has the leader first.
+            "PET_LOCAL_ADDR": own if own == leader else f"::ffff:{own}",
             "PET_RDZV_CONF": f"is_host={int(names[0] == self.instance)}",
         }
 

@@ -48,7 +48,8 @@ def rendezvous(environment: MutableMapping[str, str]) -> None:
     environment.setdefault("MASTER_PORT", port)
     environment.setdefault("SLIPWAY_MASTER_ADDR", environment["MASTER_ADDR"])
     environment.setdefault("SLIPWAY_MASTER_PORT", environment["MASTER_PORT"])
-    environment.setdefault("PET_RDZV_BACKEND", "c10d")
+    # c10d orders nodes by address: with a static rendezvous the first pod has rank 0 (the agent sets PET_NODE_RANK).
+    environment.setdefault("PET_RDZV_BACKEND", "static" if int(environment["SLIPWAY_PARTS"]) > 1 else "c10d")
     environment.setdefault("PET_RDZV_ENDPOINT", meeting)
     environment.setdefault("PET_RDZV_ID", environment["SLIPWAY_RUN_KEY"])
     if environment.get("SLIPWAY_CHIPS") == "neuron" and int(environment["SLIPWAY_PARTS"]) > 1:

@@ -1,10 +1,15 @@
-"""A notice under torchrun: its ranks get the signal that they catch, torchrun itself gets none."""
+"""Jobs under torchrun: node ranks; of a notice the ranks get the signal that they catch, torchrun itself none."""
 
+import os
 import signal
+import socket
+import subprocess
 import sys
 
 import pytest
 
+from launcher.agent.node import peers
+from launcher.agent.node.placement import Placement
 from tests.examples.conftest import TORCHRUN, code_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
@@ -48,3 +53,21 @@ def test_ranks_saving_on_sigterm_upload_the_last_step(start_trainer, s3_server):
     assert [event["code"] for event in run.events("command-ended")] == [1]
     assert [event["step"] for event in run.events("checkpoint-uploaded")] == [7]
     assert {key.rpartition("/")[2] for key in keys()} >= {f"shard-{rank}-{part}" for rank in "01" for part in range(3)}
+
+
+def test_command_that_asks_for_c10d_has_rank_0_on_the_first_node(monkeypatch):
+    """torchrun orders the nodes of a c10d rendezvous by the text of their addresses."""
+    addresses = ["127.70.9.1", "127.70.1.1"]
+    with socket.socket() as free:
+        free.bind((addresses[0], 0))
+        endpoint = f"{addresses[0]}:{free.getsockname()[1]}"
+    started = []
+    for part, address in enumerate(addresses):
+        monkeypatch.setattr(peers, "own_address", lambda _, address=address: address)
+        place = Placement(run="r", attempt=1, part=part, parts=2, node=f"vn{part}", session="s")
+        variables = peers.Peers(None, place, None, on_notice=print).meeting_variables
+        options = ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}"]
+        command = [sys.executable, "-m", "torch.distributed.run", *options, "--no-python", "printenv", "RANK"]
+        environment = os.environ | variables
+        started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+    assert [process.communicate(timeout=120)[0] for process in started] == [b"0\n", b"1\n"]

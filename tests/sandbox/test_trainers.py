@@ -23,8 +23,9 @@ SECTIONS = {
 }
 SCRIPTS = Path(__file__).parent / "trainers"
 RECIPES = EXAMPLES / "recipes"
-HOLD, CRASH = 12, 25
-"""Steps: it fails a moment after it has saved twice, and the first of the two has to be stored."""
+HOLD, CRASH = {1: 12, 2: 22}, 25
+"""Steps, by the number of nodes: it fails a moment after it has saved twice, and the first of the two has to be stored.
+On two nodes a second save proves that the second node writes nothing, before which nothing is stored."""
 PLAN = {
     "slipway": 1,
     "name": "trainer",
@@ -220,7 +221,7 @@ def test_framework_trainer_resumes_to_undisturbed_result(  # noqa: PLR0917
     stack, nodes, tmp_path, trainer_work, variables, monkeypatch, slipway
 ):
     processes = alone(stack, nodes, tmp_path, trainer_work, variables)
-    environment = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
+    environment = {"PACE_HOLD": str(HOLD[nodes]), "PACE_CRASH": str(CRASH), **variables}
     run = {"command": stack.words(nodes), "workdir": str(trainer_work), "retries": 1, "env": environment, "setup": []}
     checkpoint = {"interval": 60, "keep": 3, "grace_seconds": 60 if stack.caught else 5}
     changes = {"target": {"nodes": nodes, **dict(stack.target)}, "checkpoint": checkpoint, "run": run}

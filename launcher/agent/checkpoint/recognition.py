@@ -80,6 +80,20 @@ class Recognition:
             self._report(event, reason)
 
 
+def written_elsewhere(nodes: int) -> str:
+    """What follows a report that the first node writes nothing, if others do; `nodes`: their bits.
+
+    >>> written_elsewhere(0), written_elsewhere(0b10)[:36]
+    ('', ', and node 1 wrote to its folder: th')
+    """
+    if not nodes:
+        return ""
+    return (
+        f", and node {nodes.bit_length() - 1} wrote to its folder: the trainer's first rank runs there, and checkpoints"
+        " are stored only if it runs on node 0; give the trainer's launcher $SLIPWAY_NODE_RANK as the node's rank"
+    )
+
+
 def pattern_fix(names: Sequence[str]) -> str:
     r"""The line of the plan that makes names with a number checkpoints, for the last of them.
 

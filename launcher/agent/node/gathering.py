@@ -47,6 +47,7 @@ class Gathered:
         reported: Number of nodes that have reported their restored checkpoint.
         lowest: The lowest restored step; `agreement.NONE` if a node restored none.
         highest: The highest restored step.
+        wrote: Bits of the nodes whose command wrote to its checkpoint folder.
         wrote_none: Bits of the nodes in whose checkpoint folder nothing ever appeared.
         clean: Bits of the nodes whose command ended normally, with exit code 0.
         ended: Bits of the nodes whose agent has ended.
@@ -66,6 +67,7 @@ class Gathered:
     reported: int = 0
     lowest: int | None = None
     highest: int | None = None
+    wrote: int = 0
     wrote_none: int = 0
     clean: int = 0
     ended: int = 0
@@ -84,7 +86,7 @@ class Gathered:
         """The JSON form, as a part of a node's state."""
         return {
             "reported": [self.reported, self.lowest, self.highest],
-            "bits": [f"{bits:x}" for bits in (self.wrote_none, self.clean, self.ended)],
+            "bits": [f"{bits:x}" for bits in (self.wrote, self.wrote_none, self.clean, self.ended)],
             "last": self.last,
             "answers": [self.question, f"{self.confirmed:x}", f"{self.denied:x}"],
             "stopped": self.stopped,
@@ -99,7 +101,7 @@ def parse(document: Any) -> Gathered:
     """Parse the state that another node gathered; empty if unreadable."""
     try:
         reported, lowest, highest = document["reported"]
-        wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
+        wrote, wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
         stopped, last = document["stopped"], document["last"]
         number, confirmed, denied = document["answers"]
         work, chips = (spread.parse(rates) for rates in document["rates"])
@@ -107,6 +109,7 @@ def parse(document: Any) -> Gathered:
             reported=int(reported),
             lowest=lowest if lowest is None else int(lowest),
             highest=highest if highest is None else int(highest),
+            wrote=wrote,
             wrote_none=wrote_none,
             clean=clean,
             ended=ended,
@@ -138,6 +141,7 @@ def node_state(part: int, state: Mapping[str, Any]) -> Gathered:
         reported=int(has_reported),
         lowest=restored if has_reported else None,
         highest=restored if has_reported else None,
+        wrote=bit if state.get("wrote") is True else 0,
         wrote_none=bit if state.get("wrote") is False else 0,
         clean=bit if state.get("clean") is True else 0,
         ended=bit if state.get("ended") else 0,
@@ -175,6 +179,7 @@ def join_states(one: Gathered, other: Gathered) -> Gathered:
         reported=one.reported + other.reported,
         lowest=min(steps, default=None),
         highest=max(steps, default=None),
+        wrote=one.wrote | other.wrote,
         wrote_none=one.wrote_none | other.wrote_none,
         clean=one.clean | other.clean,
         ended=one.ended | other.ended,

@@ -150,12 +150,22 @@ class Peers(threading.Thread):
 
     @property
     def meeting_variables(self) -> dict[str, str]:
-        """What torchrun of this node is reached at: its address, because not every service resolves host names.
+        """What torchrun of this node tells the others: its rank among the nodes, and the address it is reached at.
 
-        Without it, torchrun gives the other nodes the host's name (torch 2.13, dynamic_rendezvous.py). Nothing for a
-        host whose own hosts file has its name on loopback, as Debian's has (127.0.1.1).
+        The first node must have rank 0: trainers write markers, trackers and metrics there, where the agent reads
+        them. A static rendezvous takes the rank from here. A c10d rendezvous, which a command may ask for, sorts the
+        nodes by address as text (torch 1.9 to 2.13, dynamic_rendezvous.py), and only the first one's is connected to.
+        So the others have theirs in IPv6 form, which sorts behind every IPv4 address.
+
+        Without an address torchrun takes the host's name, which not every service resolves. None for a host whose own
+        hosts file has its name on loopback, as Debian's has (127.0.1.1).
         """
-        return {} if self._address.startswith("127.0.") else {"PET_LOCAL_ADDR": self._address}
+        if self.alone:
+            return {}
+        rank = {"PET_NODE_RANK": str(self.part)}
+        if self._address.startswith("127.0."):
+            return rank
+        return rank | {"PET_LOCAL_ADDR": f"::ffff:{self._address}" if self.part else self._address}
 
     def address_of_first(self) -> str:
         """The address of the first node, after waiting for it; empty if it publishes none."""

@@ -25,7 +25,7 @@ for step in range(first, steps + 1):
             left.touch()
             sys.exit(85)
         continue
-    if f"skip-{rank}-{step}" in words or ("only-0" in words and rank != "0"):
+    if f"skip-{rank}-{step}" in words or ({"only-0", "only-1"} & {*words} - {f"only-{rank}"}):
         if stop:
             sys.exit(85)
         continue

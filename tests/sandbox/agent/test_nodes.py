@@ -93,6 +93,16 @@ class TestCheckpoint:
         assert node.steps("checkpoint-uploaded") == [1]
         assert [event["step"] for event in node.events("checkpoint-part-uploaded", part=1)] == [1]
 
+    def test_checkpoints_written_on_another_node_than_the_first_are_reported_while_the_job_runs(self, node, pair):
+        node.job(1, 0, "only-1", "hang", interval_s=2.0)
+        agents = pair()
+        node.wait_until(lambda: node.events("no-checkpoint-yet"))
+        (event,) = node.events("no-checkpoint-yet")
+        assert ", and node 1 wrote to its folder: the trainer's first rank runs there" in event["reason"]
+        for agent in agents:
+            agent.send_signal(signal.SIGTERM)
+        assert codes(agents) == [143, 143]
+
     def test_rotation_on_first_node_removes_parts_on_others(self, node, bucket, pair):
         node.job(4, 2.0, "rotate", "hang")
         agents = pair()

@@ -82,19 +82,19 @@ class TestLost:
 
 class TestMeetingVariables:
     @pytest.mark.parametrize(
-        "addresses, variables",
+        "addresses, announced",
         [
-            ({"vn1": "10.0.0.7"}, {"PET_LOCAL_ADDR": "10.0.0.7"}),
-            ({"ip-10-0-0-8": "10.0.0.8"}, {"PET_LOCAL_ADDR": "10.0.0.8"}),
-            ({"vn1": "127.0.1.1", "ip-10-0-0-8": "10.0.0.8"}, {"PET_LOCAL_ADDR": "10.0.0.8"}),
-            ({"vn1": "127.70.1.2"}, {"PET_LOCAL_ADDR": "127.70.1.2"}),
-            ({"vn1": "127.0.1.1"}, {}),
-            ({}, {}),
+            ({"vn0": "10.0.0.7", "vn1": "10.0.0.10"}, ["10.0.0.7", "::ffff:10.0.0.10"]),
+            ({"ip-10-0-0-8": "10.0.0.8"}, ["10.0.0.8", "::ffff:10.0.0.8"]),
+            ({"vn1": "127.0.1.1", "ip-10-0-0-8": "10.0.0.8"}, ["10.0.0.8", "::ffff:10.0.0.8"]),
+            ({"vn0": "127.70.9.2", "vn1": "127.70.1.2"}, ["127.70.9.2", "::ffff:127.70.1.2"]),
+            ({"vn0": "127.0.1.1", "vn1": "127.0.1.1"}, [None, None]),
+            ({}, [None, None]),
         ],
         ids=["node", "host", "debian-hosts-file", "sandbox-node", "loopback-only", "no-name"],
     )
-    def test_torchrun_of_a_node_is_reached_at_an_address_of_the_network(
-        self, node_peers, monkeypatch, addresses, variables
+    def test_torchrun_has_node_number_as_rank_and_network_address_that_sorts_first_for_first_node(
+        self, node_peers, monkeypatch, addresses, announced
     ):
         def resolve(name):
             if name in addresses:
@@ -103,7 +103,10 @@ class TestMeetingVariables:
 
         monkeypatch.setattr(socket, "gethostname", lambda: "ip-10-0-0-8")
         monkeypatch.setattr(socket, "gethostbyname", resolve)
-        assert node_peers(1, opened=False).meeting_variables == variables
+        variables = [node_peers(part, opened=False).meeting_variables for part in (0, 1)]
+        assert [each["PET_NODE_RANK"] for each in variables] == ["0", "1"]
+        assert [each.get("PET_LOCAL_ADDR") for each in variables] == announced
+        assert None in announced or sorted(announced) == announced
 
     def test_single_node_has_no_rendezvous_variables(self, node_peers):
         assert node_peers(0, 1, opened=False).meeting_variables == {}

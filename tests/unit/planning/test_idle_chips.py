@@ -112,6 +112,8 @@ def messages(line, nodes, env=None, **command):
             "--node_rank 0 gives each of the 4 nodes the same rank",
         ),
         ("NNODES=4 NODE_RANK=0 llamafactory-cli train a.yaml", FOUR, "NODE_RANK=0 gives each of the 4 nodes the same"),
+        ("torchrun --node_rank 0 train.py", FOUR, "--node_rank=0 gives each of the 4 nodes the same rank"),
+        ("PET_NODE_RANK=0 torchrun --rdzv-backend static train.py", FOUR, "PET_NODE_RANK=0 gives each of the 4 nodes"),
     ],
 )
 def test_command_leaving_chips_idle_is_named(line, nodes, expected):
@@ -158,7 +160,8 @@ def test_variable_with_several_values_gives_a_finding_that_depends_on_a_conditio
         ("accelerate launch --config_file a.yaml train.py", FOUR),
         (f"accelerate launch --num_machines 4 --machine_rank $SLIPWAY_NODE_RANK {ALL}", FOUR),
         ("accelerate launch --machine_rank 0 --num_machines 1 --num_processes 8 train.py", ONE),
-        ("torchrun --node_rank 0 train.py", FOUR),
+        ("torchrun --node_rank $SLIPWAY_NODE_RANK train.py", FOUR),
+        ("torchrun --node_rank 0 --rdzv-backend c10d train.py", FOUR),
         ('deepspeed --hostfile "/tmp/hosts-$SLIPWAY_NODE_RANK" --no_ssh --node_rank 1 train.py', FOUR),
         ('mpirun -n "$SLIPWAY_WORKERS_PER_NODE" bash -c "python train.py"', FOUR),
         ("composer --nproc $SLIPWAY_WORKERS_PER_NODE --world_size $((SLIPWAY_NODES * 8)) train.py", FOUR),

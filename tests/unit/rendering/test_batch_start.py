@@ -119,6 +119,7 @@ class TestMeeting:
     def test_one_node_rendezvous_is_localhost_with_a_free_port(self, start):
         environment = start(sandbox=True).environment
         assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("localhost:0", "1")
+        assert environment["PET_RDZV_BACKEND"] == "c10d"
         assert not {"MASTER_ADDR", "MASTER_PORT"} & environment.keys()
         assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("127.0.0.1", "22340")
 
@@ -126,6 +127,7 @@ class TestMeeting:
         environment = start(nodes=2, sandbox=True).environment
         assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("10.1.2.3", "22340")
         assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("10.1.2.3:22340", "2")
+        assert environment["PET_RDZV_BACKEND"] == "static"
         assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("10.1.2.3", "22340")
         assert "show node --oneliner a1\n" in (start.job / "scontrol").read_text()
 

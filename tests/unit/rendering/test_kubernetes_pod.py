@@ -273,6 +273,7 @@ class TestStart:
         }
         environment = self.environment_of(tmp_path, JOB_COMPLETION_INDEX="1", **variables)
         assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-0.j:29500")
+        assert environment["PET_RDZV_BACKEND"] == "static"
         assert (environment["MASTER_ADDR"], environment["MASTER_PORT"], environment["PET_RDZV_ID"]) == (
             "j-0.j",
             "29500",
@@ -285,6 +286,7 @@ class TestStart:
         variables = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
         environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **variables)
         assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
+        assert environment["PET_RDZV_BACKEND"] == "static"
 
     def test_pod_of_the_hyperpod_operator_gets_no_rendezvous(self, tmp_path):
         environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
