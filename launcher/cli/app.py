@@ -246,13 +246,25 @@ def _has_folder() -> bool:
 
 
 def _internal(problem: Exception) -> int:
-    """Report an internal error, with its traceback if verbose."""
+    """Report an internal error and its place, with its traceback if verbose; a launch of hours is not run again."""
     if output.verbose():
         import traceback
 
         traceback.print_exception(problem)
-    output.refusal(SlipwayError(f"internal error: {type(problem).__name__}: {problem}", hint="run it again with -v"))
+    message = f"internal error: {type(problem).__name__}: {problem}{_place_of(problem)}"
+    output.refusal(SlipwayError(message, hint="run it again with -v"))
     return INTERNAL
+
+
+def _place_of(problem: Exception) -> str:
+    """The last line of this package that an error passed through."""
+    place, trace = "", problem.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] == "launcher":
+            place = f" (in {module}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return place
 
 
 def _report_usage_error(problem: Any) -> int:

@@ -1,6 +1,7 @@
 """Bad input on the command line: the documented exit code, a message with the fix, and never a traceback."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,11 @@ def test_refusal_with_json_flag_is_error_document(empty_folder, slipway):
     "problem,code,message",
     [
         (KeyboardInterrupt(), 130, "interrupted"),
-        (RuntimeError("half an answer"), 1, "internal error: RuntimeError: half an answer"),
+        (
+            RuntimeError("half an answer"),
+            1,
+            r"internal error: RuntimeError: half an answer \(in launcher\.aws\.session, line \d+\)",
+        ),
     ],
     ids=["interrupted", "internal"],
 )
@@ -92,7 +97,8 @@ def test_internal_failure_with_json_flag_prints_one_error_document(problem, code
     ended = slipway("doctor", "--region", "us-east-2", "--json")
     document = json.loads(ended.out)
     assert (ended.code, ended.err) == (code, "")
-    assert (document["schema"], document["exit_code"], document["message"]) == ("slipway.error/1", code, message)
+    assert (document["schema"], document["exit_code"]) == ("slipway.error/1", code)
+    assert re.fullmatch(message, document["message"])
 
 
 def test_failure_after_printed_document_goes_to_standard_error(monkeypatch, capsys):
