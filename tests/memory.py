@@ -1,5 +1,6 @@
-"""Limits the peak memory of a part of a test, independent of earlier tests in the process."""
+"""Limits the memory of a part of a test, independent of earlier tests and of other threads in the process."""
 
+import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,3 +22,14 @@ def at_most(kib):
     before = _kib("VmRSS")
     yield
     assert _kib("VmHWM") - before < kib
+
+
+def held_by(module):
+    """The bytes that lines of a module have allocated and that are still held, since `tracemalloc.start()`.
+
+    Its own figures, and their peak, are those of every thread: a server of another test may be among them.
+    """
+    snapshot = tracemalloc.take_snapshot().filter_traces(
+        [tracemalloc.Filter(inclusive=True, filename_pattern=module.__file__)]
+    )
+    return sum(trace.size for trace in snapshot.traces)

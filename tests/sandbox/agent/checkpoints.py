@@ -117,6 +117,11 @@ def tagged(front):
     return [at for at, (method, path) in enumerate(front.begun) if method == "PUT" and path.endswith("?tagging")]
 
 
+def objects_tagged(front):
+    """The objects that were tagged; a request whose answer is late is sent again, which does no harm."""
+    return {front.begun[at] for at in tagged(front)}
+
+
 def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
     """Put a whole checkpoint with one file of its own into the bucket; it also needs `keys`."""
     data_key = f"step-{step}/{session}/0-beef/data"

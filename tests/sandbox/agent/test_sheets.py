@@ -14,7 +14,7 @@ from launcher.agent.node import peers as peers_module
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
-from tests.sandbox.agent.checkpoints import BUCKET, PREFIX, fill, keeping, tagged, whole
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX, fill, keeping, objects_tagged, tagged, whole
 from tests.sandbox.agent.front import Front
 from tests.waiting import until
 
@@ -84,10 +84,10 @@ def test_every_node_tags_a_part_and_first_writes_record(job_parts, bucket, store
         part.tagging.start()
     end(parts[0])
     # Enough for two sheets beside the first node's own part.
-    counts = [len(tagged(part.front)) for part in parts]
-    assert sum(counts) == OLD
-    assert min(counts) >= OLD // 3
-    assert len({part.front.begun[at] for part in parts for at in tagged(part.front)}) == OLD
+    objects = [objects_tagged(part.front) for part in parts]
+    assert sum(map(len, objects)) == OLD
+    assert min(map(len, objects)) >= OLD // 3
+    assert len(set.union(*objects)) == OLD
     assert retention.read_record(store) == {1: set()}
     assert [key for key in bucket.all_keys() if key.startswith("tagging/")] == ["tagging/0.json", "tagging/1.json"]
     assert all(json.loads(bucket.read(f"tagging/{slot}.json"))["keys"] == [] for slot in (0, 1))
@@ -98,7 +98,7 @@ def test_few_objects_are_tagged_by_first_node_alone(job_parts, bucket, monkeypat
     first, _ = job_parts(2)
     first.tagging.start()
     end(first)
-    assert len(tagged(first.front)) == OLD
+    assert len(objects_tagged(first.front)) == OLD
     assert "tagging/0.json" not in bucket.all_keys()
 
 
@@ -115,7 +115,7 @@ def test_part_of_ended_node_is_tagged_by_first_node(job_parts, bucket):
     end(first)
     closing.join()
     assert "tagging/0.json" in bucket.all_keys()
-    assert len(tagged(first.front)) == OLD
+    assert len(objects_tagged(first.front)) == OLD
 
 
 def test_part_not_tagged_in_time_is_tagged_by_first_node(job_parts, bucket, monkeypatch):
@@ -125,7 +125,7 @@ def test_part_not_tagged_in_time_is_tagged_by_first_node(job_parts, bucket, monk
     for part in (first, second):
         part.tagging.start()
     end(first)
-    assert len(tagged(first.front)) == OLD
+    assert len(objects_tagged(first.front)) == OLD
 
 
 def test_notice_on_node_stops_tagging_without_done_mark(job_parts, bucket):
