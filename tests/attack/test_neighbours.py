@@ -15,10 +15,8 @@ from threading import Barrier
 from urllib.parse import urlsplit
 
 import boto3
-import kubernetes
 import pytest
 from botocore.exceptions import ClientError
-from kubernetes.client.exceptions import ApiException
 
 from launcher.aws.eks import token
 from launcher.aws.session import Session
@@ -102,6 +100,8 @@ def refusal(call):
 
 def api_of(sandbox, credentials):
     """The client of the cluster's Kubernetes, with a token that `credentials` have signed."""
+    import kubernetes  # half a second of processor time: not for every worker that collects this file
+
     address = client(sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
     signs = Session(environment={**credentials, "AWS_ENDPOINT_URL": sandbox.endpoint}, region="us-east-1")
     configuration = kubernetes.client.Configuration(host=address)
@@ -118,6 +118,8 @@ POD = {
 
 @as_root
 def test_other_user_can_read_and_write_no_sandbox_resource(lasting_sandbox):
+    from kubernetes.client.exceptions import ApiException  # here, for the neighbour cannot read its files
+
     def attempt():
         s3, sts = stranger(lasting_sandbox, "s3"), stranger(lasting_sandbox, "sts")
         results = {

@@ -1,7 +1,7 @@
 """Generated reference pages: every key of the plan file, every document of --json."""
 
 import json
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from tests.checks import some
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = json_schema()
-FILES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
-PLANS = [json.loads(json.dumps(yaml.safe_load(text), default=lambda moment: moment.isoformat())) for text in FILES]
 LONGEST = 90
 """Characters of an example that a table holds."""
 MORE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "plan_file_examples.yaml").read_text(encoding="utf-8"))
@@ -50,13 +48,20 @@ def step(value: Any, key: str) -> Any:
     return (value[0] if isinstance(value, list) else value)[key]
 
 
+@cache
+def example_documents() -> list[Any]:
+    """The files of examples/ as JSON has them."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+    return [json.loads(json.dumps(yaml.safe_load(text), default=lambda moment: moment.isoformat())) for text in texts]
+
+
 def example(path: str) -> Any:
     """The shortest value of a key in the plans of examples/, or one that is written for it."""
     written = [value for key, value in MORE.items() if f".{path}".endswith(f".{key}")]
     if written:
         return written[0]
     examples = []
-    for plan in PLANS:
+    for plan in example_documents():
         try:
             examples.append(reduce(step, path.split("."), plan))
         except (IndexError, KeyError, TypeError):
