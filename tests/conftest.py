@@ -104,7 +104,7 @@ LONGEST_FIRST = (
 The last dozen are short but mostly wait. All other tests run after them: at the end no long group remains, when only
 one worker is busy, and tests that compute keep the processors busy.
 """
-SPREAD = 0.6
+SPREAD = 0.5
 """The share of the groups among which tests without a group are spread."""
 NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
@@ -333,17 +333,17 @@ def start_places(units: Iterable[str | pytest.Item]) -> dict[str | pytest.Item, 
     """The place of each group, and of each test without one, in the order of their start.
 
     Tests without a group mostly wait, some for a minute: they are spread among the first groups, whose tests keep the
-    processors busy, so that none of them begins near the end.
+    processors busy, so that none of them begins near the end. Those of each file are spread by themselves: they wait
+    equally long, and side by side they would leave the processors idle.
     """
-    units = list(dict.fromkeys(units))
-    counts, seen = Counter(isinstance(unit, str) for unit in units), Counter[bool]()
+    kinds = {unit: None if isinstance(unit, str) else unit.path for unit in units}
+    counts, seen = Counter(kinds.values()), Counter[Path | None]()
     places: dict[str | pytest.Item, tuple[int, float]] = {}
-    for unit in units:
-        grouped = isinstance(unit, str)
-        first = LONGEST_FIRST.index(unit) if grouped and unit in LONGEST_FIRST else len(LONGEST_FIRST)
-        share = seen[grouped] / counts[grouped]
-        places[unit] = first, share if grouped else share * SPREAD
-        seen[grouped] += 1
+    for unit, kind in kinds.items():
+        first = LONGEST_FIRST.index(unit) if unit in LONGEST_FIRST else len(LONGEST_FIRST)
+        share = seen[kind] / counts[kind]
+        places[unit] = first, share if kind is None else share * SPREAD
+        seen[kind] += 1
     return places
 
 
