@@ -1,6 +1,6 @@
 """The stored checkpoints of a run, from its events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.agent.attempt_state import COMMAND_ENDED
@@ -24,7 +24,8 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
     A later checkpoint ends the warning that there is none yet. A later signal to the trainer of the same attempt ends
     the warning that it has no handler. Files that the last attempt left in its checkpoint folder are a problem beside
     stored checkpoints: a final model may be among them. The reason why the last attempt failed is a problem if it is
-    more than the exit code of its command.
+    more than the exit code of its command. A checkpoint that a later attempt restores from the store counts too if no
+    event says that it was uploaded: the event was lost with its node.
 
     >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
     StoredCheckpoints(count=1, layout='hf', problems=())
@@ -50,10 +51,17 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
     ('failure: the command completed, but run.outputs names what does not exist: out',)
     >>> stored_checkpoints([missing, {"event": "attempt-started", "attempt": 2}]).problems
     ()
+    >>> restored = {"event": "restored", "source": "store", "step": 9}
+    >>> [stored_checkpoints([{"event": "checkpoint-uploaded", "step": step}, restored]).count for step in (8, 9)]
+    [2, 1]
+    >>> stored_checkpoints([{"event": "nothing-restored"}, restored]).count
+    1
+    >>> stored_checkpoints([restored, restored]).count  # of an earlier run
+    0
     """
     count, layout, left, unhandled = 0, None, "", None
     problems: dict[str, str] = {}
-    for event in events:
+    for event in _with_lost_uploads(events):
         kind = str(event.get("event"))
         if kind == "checkpoint-uploaded":
             count += 1
@@ -77,6 +85,20 @@ def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints
     if count and left:
         problems[_LEFT] = left
     return StoredCheckpoints(count=count, layout=layout, problems=tuple(problems.values()))
+
+
+def _with_lost_uploads(events: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The events; for a restore from the store of what this run has stored and no event reports, that of the upload."""
+    newest: int | None = None
+    for event in events:
+        kind, step = event.get("event"), event.get("step")
+        if kind == "nothing-restored":
+            newest = -1 if newest is None else newest
+        elif kind in ("checkpoint-uploaded", "restored") and isinstance(step, int):
+            if kind == "restored" and event.get("source") == "store" and newest is not None and step > newest:
+                yield {**event, "event": "checkpoint-uploaded"}
+            newest = max(step, -1 if newest is None else newest)
+        yield event
 
 
 def _failure(event: Mapping[str, Any]) -> dict[str, str]:
