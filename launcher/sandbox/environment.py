@@ -22,6 +22,17 @@ _PROGRAMS = ("launcher", "boto3", "moto")
 """Packages of the sandbox's own programs."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
+_FIRST_PORT, _PORTS = 20_000, 10_000
+
+
+def rendezvous_port(number: int) -> dict[str, str]:
+    """The variable with a job's rendezvous port; the nodes of all sandboxes are this computer, so that jobs differ.
+
+    >>> rendezvous_port(45_001)
+    {'SLIPWAY_SANDBOX_PORT': '25001'}
+    """
+    return {"SLIPWAY_SANDBOX_PORT": str(_FIRST_PORT + number % _PORTS)}
+
 
 def sandbox_environment(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
     """The variables that direct SDKs and the CDK to an endpoint, with its credentials.

@@ -49,7 +49,6 @@ NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
 _POLL_S = 0.05
 _FUNCTION = "AWS::Lambda::Function"
-_FIRST_PORT, _PORTS = 20_000, 10_000
 _unwinding: list[str] = []
 _before: dict[int, Any] = {}
 
@@ -194,8 +193,7 @@ class Sandbox:
         machine = self.process_environment(environment.machine_environment(base))
         variables = {**machine, "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
-        # The nodes of all sandboxes are this computer: the first jobs of two sandboxes would use the same port.
-        return variables | {"SLIPWAY_SANDBOX_PORT": str(_FIRST_PORT + secrets.randbelow(_PORTS))}
+        return variables | environment.rendezvous_port(secrets.randbits(32))
 
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
         """A shell on the head node of a cluster: this computer, with a home folder that is removed with the sandbox."""

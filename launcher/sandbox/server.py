@@ -106,7 +106,7 @@ def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
     sandbox_variables = environment.sandbox_environment(f"http://localhost:{port}", region, key)
     variables = {**environment.machine_environment(os.environ), **sandbox_variables}
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
-    return {**variables, "SLIPWAY_SANDBOX": "1"}
+    return {**variables, **environment.rendezvous_port(port), "SLIPWAY_SANDBOX": "1"}
 
 
 def write_whole(path: Path, document: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
 AGENT = Path(os.environ.get("SLIPWAY_AGENT", FOLDER / "slipway-agent.pyz"))
 JOB = Path(os.environ.get("SLIPWAY_JOB", FOLDER / "job.json"))
-PORT = 29500
+PORT = int(os.environ.get("SLIPWAY_SANDBOX_PORT", "29500"))
 PAUSE_S, LONGEST_PAUSE_S = (0.2, 0.2) if os.environ.get("SLIPWAY_SANDBOX") == "1" else (10.0, 300.0)
 """Pause between two attempts to read the secrets, doubled each time: as kubelet's between two container starts."""
 DRIVER, COMPAT = Path("/proc/driver/nvidia/version"), Path("/usr/local/cuda/compat")

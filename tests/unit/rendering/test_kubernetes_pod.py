@@ -25,6 +25,8 @@ from launcher.model.secret import secret_reference
 from launcher.rendering.batch import JobArchive
 from launcher.rendering.kubernetes_job import FETCH_SCRIPT, START_SCRIPT, job_manifests
 from launcher.rendering.names import symbolic_names
+from launcher.sandbox.keys import AccessKey
+from launcher.sandbox.server import pod_environment
 from tests.emulators.loopback import QuietHandler, listening
 from tests.emulators.moto_server import moto_server
 from tests.unit.rendering.conftest import JOB
@@ -281,6 +283,13 @@ class TestStart:
         )
         assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("j-0.j", "29500")
         assert environment["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
+
+    def test_pods_of_two_sandboxes_have_different_rendezvous_ports(self, tmp_path):
+        job = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "2", "SLIPWAY_MEETING": "j", "JOB_COMPLETION_INDEX": "1"}
+        for port in (45_001, 45_002):
+            sandbox_port = pod_environment(port, AccessKey.random(), "us-east-2")["SLIPWAY_SANDBOX_PORT"]
+            environment = self.environment_of(tmp_path, **job, SLIPWAY_SANDBOX_PORT=sandbox_port)
+            assert environment["PET_RDZV_ENDPOINT"] == f"j:{port - 20_000}"
 
     def test_pod_of_a_pytorchjob_gets_the_rendezvous_of_the_master(self, tmp_path):
         variables = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
