@@ -17,6 +17,7 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.finished import FinishedFolder
+from launcher.agent.checkpoint.layouts import PATTERN, Layout
 from launcher.agent.checkpoint.leftover_files import (
     Leftover,
     age_key,
@@ -203,7 +204,9 @@ class Scratch:
 
         An empty `layout` leaves the layout unchanged.
         """
-        self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
+        rows = () if self._layouts is None else self._layouts.rows
+        pattern = next((row.names for row in rows if row.layout == PATTERN), "")
+        self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout, pattern=pattern)
         self._reserve.replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
         self._unsent.release(step, uri=self._uri)
         if self._may_empty:
@@ -469,15 +472,20 @@ def _owner(root: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The newest step that the agents of a job's folder know to be complete in the store: its URI, step and layout."""
+    """The newest step that the agents of a job's folder know to be complete in the store: its URI, step and layout.
+
+    `pattern`: the expression for its names, if the plan gave it.
+    """
 
     uri: str = ""
     step: int | None = None
     layout: str = ""
+    pattern: str = ""
 
     def covers(self, name: str) -> bool:
         """Whether the store has a checkpoint of that name, or a newer one."""
-        rows = [row for row in Layouts().rows if row.key == self.layout]
+        own = (Layout(layout=PATTERN, names=self.pattern),) if self.pattern else ()
+        rows = [row for row in (*Layouts().rows, *own) if row.key == self.layout]
         step = next((step for row in rows if (step := row.step_of(name)) is not None), None)
         step = step if self.layout else step_of_folder(name)
         return step is not None and self.step is not None and step <= self.step
@@ -486,8 +494,10 @@ class Stored:
 def _read_stored(root: Path) -> Stored:
     try:
         stored = safe_json.load(root / _STORED_NAME)
-        return Stored(uri=str(stored["uri"]), step=int(stored["step"]), layout=str(stored.get("layout", "")))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pattern = re.compile(str(stored.get("pattern", ""))).pattern
+        layout = str(stored.get("layout", ""))
+        return Stored(uri=str(stored["uri"]), step=int(stored["step"]), layout=layout, pattern=pattern)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, re.error):
         return Stored()
 
 

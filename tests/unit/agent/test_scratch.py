@@ -12,7 +12,7 @@ from launcher.agent.checkpoint import scratch as scratch_module
 from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.files import local_files, sha256_of
 from launcher.agent.checkpoint.finished import FinishedFolder
-from launcher.agent.checkpoint.layouts import SLIPWAY, table
+from launcher.agent.checkpoint.layouts import SLIPWAY, parse_layout, table
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.errors import AgentError
 from launcher.agent.node.private_folder import make_private
@@ -240,6 +240,16 @@ class TestUnrecognisedCheckpoints:
         with claim(tmp_path) as scratch:
             assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
             assert names(scratch.previous) == ["step-9"]
+
+    @pytest.mark.parametrize("other", [{"run": "r2"}, {"job": "other", "run": "r9"}], ids=["its job", "another job"])
+    def test_checkpoints_of_the_plans_pattern_that_the_store_has_are_removed_by_another_run(self, tmp_path, other):
+        layouts = Layouts([parse_layout(r"model_(\d+)\.pt", None)])
+        with claim(tmp_path, layouts=layouts) as scratch:
+            for step in (1, 2, 3):
+                (scratch.checkpoints / f"model_{step}.pt").write_text("x")
+            scratch.release(2, layout=layouts.key)
+        with claim(tmp_path, **other) as now:
+            assert [leftover.path.name for leftover in now.leftovers()] == ["model_3.pt"]
 
     def test_unrecognised_checkpoints_of_two_runs_with_one_name_both_stay(self, tmp_path, left):
         for run in ("r2", "r3"):
