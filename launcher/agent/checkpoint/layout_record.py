@@ -1,6 +1,7 @@
 """The layout of a run's checkpoints, stored before the first checkpoint so that a later attempt uses the same one.
 
-With it, the links of the trainer's own that led to the newest checkpoint (`latest`): a restore writes them again.
+With it, the links of the trainer's own that led to the newest checkpoint (`latest`), and the files that held its path
+(`last_checkpoint`): a restore writes them again.
 """
 
 import json
@@ -14,19 +15,22 @@ RECORD_KEY = "layout.json"
 SCHEMA = "slipway.layout/1"
 
 
-def write_layout(store: Store, *, run: str, key: str, links: Iterable[str] = ()) -> None:
-    """Store the key of the layout (`Layout.key`), and the links to the newest checkpoint, if there are any."""
-    document = {"schema": SCHEMA, "run": run, "layout": key, "links": [*links]}
+LINKS, PATHS = "links", "paths"
+
+
+def write_layout(store: Store, *, run: str, key: str, links: Iterable[str] = (), paths: Iterable[str] = ()) -> None:
+    """Store the key of the layout (`Layout.key`), and the links to the newest checkpoint and files with its path."""
+    document = {"schema": SCHEMA, "run": run, "layout": key, LINKS: [*links], PATHS: [*paths]}
     store.write_text(RECORD_KEY, json.dumps(document) + "\n")
 
 
-def read_links(store: Store) -> tuple[str, ...]:
-    """The links that led to the newest checkpoint, below the checkpoint folder."""
+def read_pointers(store: Store, kind: str) -> tuple[str, ...]:
+    """The links to the newest checkpoint, or the files with its path (`kind`), below the checkpoint folder."""
     stored = store.find_text(RECORD_KEY)
     try:
         document = safe_json.loads(stored.text) if stored is not None else {}
-        links = document["links"] if document["schema"] == SCHEMA else ()
-        return tuple(link for link in links if isinstance(link, str) and is_below(link))
+        names = document[kind] if document["schema"] == SCHEMA else ()
+        return tuple(name for name in names if isinstance(name, str) and is_below(name))
     except (ValueError, TypeError, KeyError):
         return ()
 

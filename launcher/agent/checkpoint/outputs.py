@@ -14,6 +14,7 @@ from pathlib import Path
 from launcher.agent import exits
 from launcher.agent.checkpoint.files import sha256_of
 from launcher.agent.checkpoint.output_paths import OutputPath, find_outputs, places_of
+from launcher.agent.checkpoint.write_back import path_in
 from launcher.agent.checkpoint_keys import object_key
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog, utc_now
@@ -130,7 +131,8 @@ def left_behind(folder: Path, stored: set[str], outputs: Iterable[OutputPath]) -
     names, total = [], 0
     for path in sorted(folder.iterdir()):
         real = path.resolve()
-        if path.name in stored or (path.is_symlink() and real.parent == folder.resolve() and real.name in stored):
+        target = real if path.is_symlink() else path_in(path)  # of what a restore writes again
+        if path.name in stored or (target and target.parent.resolve() == folder.resolve() and target.name in stored):
             continue
         inside = [file for file in real.rglob("*") if file.is_file()] if real.is_dir() else [real]
         left = [file for file in inside if file.exists() and not output_paths.intersection((file, *file.parents))]

@@ -22,7 +22,7 @@ from launcher.agent.checkpoint.files import (
     with_content,
 )
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
-from launcher.agent.checkpoint.layout_record import read_links
+from launcher.agent.checkpoint.layout_record import LINKS, PATHS, read_pointers
 from launcher.agent.checkpoint.layouts import PATTERN, SLIPWAY, Layout, table
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
@@ -30,7 +30,7 @@ from launcher.agent.checkpoint.recognition import pattern_of
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
-from launcher.agent.checkpoint.write_back import write_back, write_links
+from launcher.agent.checkpoint.write_back import write_back, write_links, write_paths
 from launcher.agent.checkpoint_keys import commit_keys, step_of_folder
 from launcher.agent.errors import AgentError, StoreError, UnusableCheckpointError, no_usable_checkpoint
 from launcher.agent.manifest import HERE, Manifest, StoredFile, is_below
@@ -286,10 +286,12 @@ class Restore:
             self._write_back(row, finished)
 
     def _write_back(self, row: Layout, finished: FinishedFolder) -> None:
-        """Write the framework's tracker and links; where it has none, the trainer's own links."""
+        """Write the framework's tracker and links, else the trainer's own links; and the files that hold a path."""
         write_back(row, self.checkpoints, finished.leading, finished.others)
         if not row.tracker and not row.links:
-            write_links(self.checkpoints, finished.name, read_links(self.store))
+            write_links(self.checkpoints, finished.name, read_pointers(self.store, LINKS))
+        tracker = row.tracker_of(finished.name)
+        write_paths(self.checkpoints, finished.name, read_pointers(self.store, PATHS), tracker[0] if tracker else "")
 
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool

@@ -23,7 +23,7 @@ from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import retained_form
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Sender, check_unchanged
-from launcher.agent.checkpoint.write_back import links_to
+from launcher.agent.checkpoint.write_back import links_to, paths_to
 from launcher.agent.errors import (
     ChangedCheckpointError,
     ManifestError,
@@ -127,7 +127,7 @@ class Uploader(threading.Thread):
         """Folders that another node than the first has sent since the last one that it knows to be complete."""
         self._newest_offered = -1
         self._layout = f"{newest.layout}/{newest.unit}" if newest else ""
-        self._links: tuple[str, ...] = ()
+        self._pointers: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._defects: dict[int, int] = {}
         self._copies = copies
         self._sending: FinishedFolder | None = None
@@ -381,12 +381,14 @@ class Uploader(threading.Thread):
         """Send a folder and announce this node's part; return the part and the bytes sent."""
         # Before any upload: an attempt that finds no complete checkpoint must not choose the layout again
         key = f"{folder.layout}/{folder.unit}"
-        links = links_to(folder.root, folder.name) or self._links
-        if self._writer.part == 0 and (key, links) != (self._layout, self._links):
+        links = links_to(folder.root, folder.name) or self._pointers[0]
+        paths = paths_to(folder.root, folder.name) or self._pointers[1]
+        if self._writer.part == 0 and (key, (links, paths)) != (self._layout, self._pointers):
             # Those of an earlier attempt stay until this one has some.
-            links = links or layout_record.read_links(self._store)
-            layout_record.write_layout(self._store, run=self._writer.run, key=key, links=links)
-            self._layout, self._links = key, links
+            links = links or layout_record.read_pointers(self._store, layout_record.LINKS)
+            paths = paths or layout_record.read_pointers(self._store, layout_record.PATHS)
+            layout_record.write_layout(self._store, run=self._writer.run, key=key, links=links, paths=paths)
+            self._layout, self._pointers = key, (links, paths)
         part, sent_bytes = self._sender.send(folder)
         with self._changed:
             part = replace(part, version=self._versions[folder.step])

@@ -3,11 +3,14 @@
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.agent.checkpoint.layouts import Layout, table
 from launcher.agent.checkpoint.trainer_state import saved_step
+
+_LONGEST_PATH = 4096
 
 
 def write_back(layout: Layout, folder: Path, names: Iterable[str], others: Iterable[str] = ()) -> None:
@@ -58,12 +61,56 @@ def write_links(folder: Path, name: str, links: Iterable[str]) -> None:
             link.symlink_to(os.path.relpath(folder / name, link.parent))
 
 
+def paths_to(folder: Path, name: str) -> tuple[str, ...]:
+    """The files beside a checkpoint that hold nothing but its absolute path, or that of a later one of its kind.
+
+    Such is MMEngine's `last_checkpoint`. Their names are below the checkpoint folder; none if they cannot be read.
+    """
+    above = (folder / name).parent
+    try:
+        targets = {file: target for file in above.iterdir() if (target := path_in(file)) is not None}
+        beside = above.resolve()
+        leading = [
+            file
+            for file, target in targets.items()
+            if target.parent.resolve() == beside and _is_later(target.name, name)
+        ]
+    except (OSError, RuntimeError):
+        return ()
+    return tuple(sorted(str(file.relative_to(folder)) for file in leading))
+
+
+def write_paths(folder: Path, name: str, files: Iterable[str], tracker: str = "") -> None:
+    """Let such files hold the path of a restored checkpoint; what is there and holds no path stays, but the tracker."""
+    for file in files:
+        place = folder / file
+        is_free = file == tracker or path_in(place) is not None or not os.path.lexists(place)
+        if place.parent.is_dir() and is_free:
+            _replace(place, str(folder / name))
+
+
+def path_in(file: Path) -> Path | None:
+    """The absolute path that is the whole text of a file; None if the file holds something else."""
+    try:
+        status = file.lstat()
+        if not stat.S_ISREG(status.st_mode) or not 1 < status.st_size <= _LONGEST_PATH:
+            return None
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Path(text) if text.startswith("/") and "\n" not in text and "\0" not in text else None
+
+
+def _replace(file: Path, text: str) -> None:
+    partial = file.with_name(f"{file.name}.slipway")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(file)
+
+
 def _write_back(layout: Layout, folder: Path, name: str) -> None:
     tracker = layout.tracker_of(name)
     if tracker is not None:
-        partial = folder / f"{tracker[0]}.slipway"
-        partial.write_text(tracker[1], encoding="utf-8")
-        partial.replace(folder / tracker[0])
+        _replace(folder / tracker[0], tracker[1])
     for link, target in layout.links_of(name).items():
         is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
         if (folder / target).exists() and not is_folder:

@@ -88,15 +88,21 @@ def test_layout_restored_on_other_node_in_framework_form(node, bucket, layout):
         ("model_50.pt", "echo w >model_50.pt", "", {"pattern": r"model_(\d+)\.pt"}),
     ],
 )
-def test_own_links_lead_to_the_restored_checkpoint(node, name, writes, file, more):
+def test_own_links_and_paths_lead_to_the_restored_checkpoint(node, name, writes, file, more):
     links = f"ln -s {name} latest; ln -s $PWD/{name} newest.link; echo x >other; ln -s other link"
+    links += f"; echo $PWD/{name} >last; echo $PWD/other >path"
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', writes, links), **more)
     assert node.run() == 0
     assert [event["step"] for event in node.events("checkpoint-uploaded")] == [50]
+    (left,) = node.events("files-left")
+    assert "other (2 bytes), path (" in left["reason"]
     reads = shell(
-        'cd "$SLIPWAY_CHECKPOINT_DIR"', f"cat latest{file} newest.link{file}", "readlink newest.link", "echo *"
+        'cd "$SLIPWAY_CHECKPOINT_DIR"',
+        f"cat latest{file} newest.link{file}",
+        "readlink newest.link",
+        f'[ "$(cat last)" = "$PWD/{name}" ] && echo *',
     )
-    expected = ["w", "w", name, f"latest {name} newest.link"]
+    expected = ["w", "w", name, f"last latest {name} newest.link"]
     node.job(command=reads, run="r2", **more)
     assert node.run(node="elsewhere") == 0
     assert node.output("elsewhere") == [*expected[:3], " ".join(sorted(expected[3].split()))]
@@ -104,6 +110,18 @@ def test_own_links_lead_to_the_restored_checkpoint(node, name, writes, file, mor
     node.job(command=reads, run="r3", **more)
     assert node.run(attempt=2) == 0
     assert node.output()[:3] == expected[:3]
+
+
+def test_tracker_with_an_absolute_path_holds_that_of_the_restored_checkpoint(node):
+    """As MMEngine's last_checkpoint."""
+    policy = {"pattern": r"iter_(\d+)\.pth", "tracker": {"file": "last_checkpoint", "text": "{name}"}}
+    writes = ("echo w >iter_50.pth", "printf %s $PWD/iter_50.pth >last_checkpoint")
+    node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', *writes), **policy)
+    assert node.run() == 0
+    assert [event["step"] for event in node.events("checkpoint-uploaded")] == [50]
+    node.job(command=shell('cat "$(cat "$SLIPWAY_CHECKPOINT_DIR/last_checkpoint")"'), run="r2", **policy)
+    assert node.run(node="elsewhere") == 0
+    assert node.output("elsewhere") == ["w"]
 
 
 def test_attempt_without_complete_checkpoint_keeps_recorded_layout(node, bucket):
