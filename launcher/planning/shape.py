@@ -64,8 +64,9 @@ class TrainingShape:
     expert_parallel: int | None = None
     # The number of chips that share each matrix (None: left to the stack).
     tensor_parallel: int | None = None
-    # Experts per token.
+    # Experts per token, and the layers that have experts (None: all).
     top_k: int | None = None
+    expert_layers: int | None = None
     # Whether the nodes exchange over EFA.
     efa: bool = False
     # What the network of one AWS node carries all the time; None for the clusters of published rows.

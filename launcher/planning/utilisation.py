@@ -31,9 +31,10 @@ TERMS = (
     "fp8_tuned",
     "tuned",
     "moe",
-    "moe_active",
+    "moe_routing",
     "moe_peak",
     "moe_fp8",
+    "moe_fp8_unscaled",
     "recompute",
     "attention",
     "attention_fp8",
@@ -56,10 +57,11 @@ MEANINGS: Mapping[str, str] = {
     "fp8": "FP8 matrix products, counted against the bf16 peak",
     "fp8_tuned": "FP8 with a tuned stack (fused kernels, overlapped communication)",
     "tuned": "bf16 with a tuned stack on chips of the FP8 generations",
-    "moe": "mixture of experts: routing and small matrix products",
-    "moe_active": "size of what a token passes through in a mixture of experts, against 17 billion",
+    "moe": "mixture of experts: small matrix products, unequal loads",
+    "moe_routing": "tokens copied to their experts and back, within a node, beside the arithmetic",
     "moe_peak": "routing falls behind as the peak grows beyond the 989 TFLOP/s of an H100",
     "moe_fp8": "FP8 matrix products in a mixture of experts",
+    "moe_fp8_unscaled": "the same on chips that do not scale blocks in hardware: conversions take much of the gain",
     "recompute": "hardware FLOPs over model FLOPs with full recomputation",
     "attention": "share of the FLOPs in attention, where kernels are slower than matrix products",
     "attention_fp8": "the same with FP8: attention stays in bf16",
@@ -77,9 +79,12 @@ BALANCE_REFERENCE = 153.0
 """FLOP per byte of an A100 80GB: 312 TFLOP/s over 2,039 GB/s (NVIDIA data sheet)."""
 SMALL_B = 0.3
 """Billions of parameters at which the `small` term is log 2; chosen with the form of the fit."""
-MOE_ACTIVE_B = (1.0, 17.0, 60.0)
-"""Least, reference and most active parameters (billions) of the `moe_active` term."""
+ROUTED_BYTES = 120.0
+"""Bytes of memory traffic for one hidden unit of a token and expert: about 14 reads and writes in bf16 (permute, send,
+receive, combine; forward and backward), and as much again for the exchange between the chips of a node over NVLink,
+which carries 8 bytes at an eighth of the memory's speed. Of 60, 120 and 200, sources left out prefer 120 and more."""
 MOE_PEAK_TFLOPS = 989.0
+"""Peak of an H100, the last generation without hardware for block scaling in FP8."""
 MOE_MOST_ATTENTION = 0.33
 """Share of attention in the FLOPs up to which the mixtures of the fit go: beyond it, the terms of mixtures shrink with
 the rest of the FLOPs. Rows that no fit has seen (TRL on p5 with 16,384 to 1 million tokens) are nearer with it: the
@@ -112,7 +117,7 @@ INFINIBAND_SHARE = 3.0
 """As a multiple of the line rate: tuned dispatchers on InfiniBand send a token once to a node and hide most of it. Rows
 of Megatron-Bridge and NeMo AutoModel with experts over several nodes, left out by source, prefer 2 to 4."""
 EXCHANGE_MFU = 0.35
-"""Utilisation of the arithmetic that the exchange is compared with."""
+"""Utilisation of the arithmetic that routing and exchange are compared with."""
 MOST_STEP = 0.62
 """Upper bound of the coefficient of `step`; that of `exchange` is 1. Both together never make more nodes slower."""
 DEFAULT_EXPERT_PARALLEL = 32
@@ -191,7 +196,6 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
     moe = shape.moe_share * min(1.0, (1.0 - attention) / (1.0 - MOE_MOST_ATTENTION))
     fp8 = dense if shape.fp8_counts else 0.0
     tuned = shape.stack is Stack.TUNED
-    least, reference, most = MOE_ACTIVE_B
     modern = chip.family == "nvidia" and chip.peak_fp8_tflops is not None
     return (
         1.0,
@@ -202,9 +206,10 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
         fp8 if tuned else 0.0,
         dense if tuned and modern and not fp8 else 0.0,
         -moe,
-        moe * math.log(min(max(shape.active_params_b, least), most) / reference),
+        shape.moe_share * routing_term(shape),
         -moe * max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)),
         moe if shape.fp8_counts else 0.0,
+        -moe if shape.fp8_counts and chip.peak_bf16_tflops <= MOE_PEAK_TFLOPS else 0.0,
         -math.log(flops.hardware_per_token(shape) / model),
         -attention,
         -attention * fp8,
@@ -218,6 +223,23 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
         -1.0 if shape.stack is Stack.UNTUNED else 0.0,
         -dense * max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)) if not tuned else 0.0,
     )
+
+
+def routing_term(shape: TrainingShape) -> float:
+    """The `moe_routing` term: time of the tokens' copies to their experts and back, as a logarithm; zero or less.
+
+    The copies grow with `top_k` times the hidden size, the arithmetic with the active parameters: small experts wait
+    longer than large ones.
+    """
+    layers = shape.expert_layers or known_layers(shape)
+    copied = ROUTED_BYTES * (shape.top_k or DEFAULT_TOP_K) * layers * known_hidden(shape)
+    memory_s = copied / (shape.accelerator.memory_gb_per_s * 1e9)
+    return -math.log1p(memory_s / _arithmetic_seconds(shape))
+
+
+def _arithmetic_seconds(shape: TrainingShape) -> float:
+    """The arithmetic of one token on one chip, with which the copies and the exchange of a mixture are compared."""
+    return flops.per_token(shape) / (shape.accelerator.peak_bf16_tflops * 1e12 * EXCHANGE_MFU)
 
 
 def exchange_term(shape: TrainingShape, traits: ChipTraits) -> float:
@@ -235,9 +257,9 @@ def exchange_term(shape: TrainingShape, traits: ChipTraits) -> float:
     crossing = 1.0 - shape.chips_per_node / spread
     exchanged = EXCHANGED_BYTES * (shape.top_k or DEFAULT_TOP_K) * known_layers(shape) * known_hidden(shape) * crossing
     network_s = exchanged / (traits.gbps_per_chip / 8.0 * 1e9 * (EXCHANGE_SHARE if shape.efa else INFINIBAND_SHARE))
-    arithmetic_s = flops.per_token(shape) / (shape.accelerator.peak_bf16_tflops * 1e12 * EXCHANGE_MFU)
     slower = step_term(shape, shape.chips_per_node, traits) - step_term(shape, shape.chips, traits)
-    return max(-math.log1p(network_s / arithmetic_s), min(0.0, MOST_STEP * slower - math.log(shape.nodes)))
+    waited = -math.log1p(network_s / _arithmetic_seconds(shape))
+    return max(waited, min(0.0, MOST_STEP * slower - math.log(shape.nodes)))
 
 
 def micro_step_term(shape: TrainingShape) -> float:

@@ -368,6 +368,7 @@ class Estimator:
             expert_parallel=train.expert_parallel,
             tensor_parallel=train.tensor_parallel,
             top_k=dimensions.top_k,
+            expert_layers=self._expert_layers,
             efa=nodes > 1,
             node_gbps=facts.network_baseline_gbps or None,
             instance_family=facts.name.partition(".")[0],
@@ -422,6 +423,14 @@ class Estimator:
         workload = replace(self.request.workload, train=smaller)
         request = replace(self.request, workload=workload)
         return self.answering(request)
+
+    @property
+    def _expert_layers(self) -> int | None:
+        """The layers with experts of a known model; None for one that the plan describes."""
+        train = self.request.workload.train
+        model = train.model if train is not None else None
+        spec = self.catalog.find_model(model) if isinstance(model, str) else None
+        return spec.moe_layers or None if spec is not None else None
 
     @cached_property
     def _dimensions(self) -> ModelDimensions:

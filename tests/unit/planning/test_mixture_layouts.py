@@ -6,14 +6,17 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
-from launcher.model.enums import Method, Stack
+from launcher.model.enums import Method, Precision, Stack
 from launcher.model.workload import TrainingWorkload
 from launcher.planning import duration, utilisation
 from launcher.planning.questions import open_answers
 from launcher.planning.shape import TrainingShape
+from launcher.planning.work import Estimator
+from tests import plans
 
 FACTS = load_training()
-CHIPS = load().accelerators
+CATALOG = load()
+CHIPS = CATALOG.accelerators
 
 
 def mixture(chip="H100", nodes=8, **changes):
@@ -67,6 +70,42 @@ def test_experts_within_node_are_faster_than_across_nodes():
 def test_more_mixture_nodes_are_never_slower_together(nodes):
     one, many = mixture(nodes=1), mixture(nodes=nodes)
     assert mid(many) * many.chips >= mid(one) * one.chips
+
+
+@pytest.mark.parametrize("chip", ["A100-80GB", "H100", "B300"])
+def test_small_experts_are_slower_than_large_experts_of_equal_arithmetic(chip):
+    small = mixture(chip, nodes=1, params_b=46.7, active_params_b=12.9, layers=48, hidden=4096, top_k=8)
+    large = replace(small, layers=32, top_k=2)
+    assert mid(large) > 1.04 * mid(replace(small, layers=32)) > 1.04**2 * mid(replace(small, top_k=16))
+
+
+def test_layers_without_experts_copy_no_tokens_to_experts():
+    hybrid = mixture(nodes=1, params_b=31.6, active_params_b=3.6, layers=52, hidden=2688, top_k=6)
+    assert mid(replace(hybrid, expert_layers=23)) > 1.05 * mid(hybrid)
+    assert mid(replace(hybrid, expert_layers=52)) == mid(hybrid)
+
+
+@pytest.mark.parametrize(
+    "model, layers",
+    [
+        ("nemotron-3-nano-30b-a3b", 23),
+        ("llama-3.1-8b", None),
+        ({"params_b": 31.6, "active_params_b": 3.6, "layers": 52}, None),
+    ],
+)
+def test_expert_layers_of_a_known_model_reach_the_estimate(model, layers):
+    workload = {"train": {"model": model, "tokens_b": 1, "sequence_length": 4096}}
+    request = plans.request_of({"slipway": 1, "name": "mixture", "workload": workload})
+    estimator = Estimator(request=request, catalog=CATALOG, facts=FACTS)
+    facts = CATALOG.instance_types["p5.48xlarge"]
+    assert estimator.shape(request.workload.train, facts, 1).expert_layers == layers
+
+
+def test_fp8_brings_mixtures_less_on_chips_without_block_scaling():
+    gains = [
+        mid(mixture(chip, nodes=1, precision=Precision.FP8)) / mid(mixture(chip, nodes=1)) for chip in ("H100", "B200")
+    ]
+    assert 1.1 < gains[0] < 0.9 * gains[1] < 2.0
 
 
 def test_open_expert_layout_range_spans_both_and_is_asked():
