@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoint_client import peak_mib
-from launcher.agent.checkpoint.commit import announce, assemble, commit, complete_checkpoint, missing_parts
+from launcher.agent.checkpoint.commit import announce, assemble, commit, missing_parts
+from launcher.agent.checkpoint.complete import complete_checkpoint
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from launcher.agent import manifest as manifests
 from launcher.agent.checkpoint.merge import merge
-from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained_form
-from launcher.agent.checkpoint_keys import commit_keys, commit_places, part_key
-from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
+from launcher.agent.checkpoint_keys import commit_places, part_key
+from launcher.agent.errors import ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.placement import Placement
@@ -117,92 +116,3 @@ def _difference(stored: StoredText | None, manifest: Manifest) -> str:
 
 def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
     return {(file.part, file.path, file.sha256) for file in manifest.files}
-
-
-def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
-    """How retention inspects a step that an earlier attempt wrote; `withdrawn`: manifests that a user withdrew."""
-
-    def inspect_step(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        aside = [key for key in commit_keys(step, sizes) if key in withdrawn]
-        running = {key: size for key, size in sizes.items() if key not in aside}
-        readable = [retained_form(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
-        keys = commit_keys(step, running)
-        later = (_later_commit(store, key, step) for key in keys)
-        return [*readable, *filter(None, later), *(_withdrawn(store, key, step) for key in aside)]
-
-    return inspect_step
-
-
-def _withdrawn(store: Store, key: str, step: int) -> RetainedCheckpoint:
-    """A checkpoint that a user took out of the running; it is retained with all objects that it names."""
-    needs = {key}
-    try:
-        needs |= {file.key for file in manifests.parse(store.get_text(key).text).files}
-    except ManifestError:
-        pass  # no manifest names an object: what lies below its own step stays anyway
-    except StoreError as error:
-        if not error.missing:
-            raise
-    return RetainedCheckpoint(step=step, needs=frozenset(needs), layouts=frozenset({WITHDRAWN}))
-
-
-def _later_commit(store: Store, key: str, step: int) -> RetainedCheckpoint | None:
-    """A commit that only a later version of Slipway can read; it is retained with all objects that it names."""
-    try:
-        manifests.parse(store.get_text(key).text)
-    except LaterManifestError as error:
-        return RetainedCheckpoint(step=step, needs=error.keys, layouts=frozenset({LATER_VERSION}))
-    except ManifestError:
-        return None
-    except StoreError as error:
-        if not error.missing:
-            raise
-    return None
-
-
-def complete_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
-    """The checkpoint of a step in the store, validated by its manifest and the sizes of its objects.
-
-    Sizes of objects of other steps that the manifest references are added to `sizes`.
-
-    Returns the manifest (the newest if several exist), or None and the reason.
-    """
-    wholes, reason = complete_checkpoints(store, step, sizes)
-    return (wholes[0], "") if wholes else (None, reason)
-
-
-def complete_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
-    """All checkpoints of a step that are complete by object size, the last written first, by the store's clock.
-
-    The clocks of the nodes that wrote the manifests may be wrong: they only order manifests of the same second.
-
-    Returns the manifests and, if none is complete, the reasons.
-    """
-    wholes, reasons = [], []
-    for key in commit_keys(step, sizes):
-        manifest, reason, written_s = _inspect_manifest(store, key, step, sizes)
-        if manifest is not None:
-            wholes.append((written_s, manifest.written_at, manifest))
-        reasons.append(reason)
-    wholes.sort(key=lambda row: row[:2], reverse=True)
-    whys = "; ".join(reasons) or "it has no manifest: its upload did not finish"
-    return [manifest for _, _, manifest in wholes], whys
-
-
-def _inspect_manifest(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
-    try:
-        text = store.get_text(key)
-        manifest = manifests.parse(text.text)
-    except ManifestError as error:
-        return None, f"its manifest is unusable: {error}", 0.0
-    except StoreError as error:
-        if error.missing:
-            return None, "its manifest was deleted", 0.0
-        raise
-    elsewhere = {file.key.partition("/")[0] for file in manifest.files} - {key.partition("/")[0] for key in sizes}
-    for folder in sorted(elsewhere):
-        sizes |= store.sizes(f"{folder}/")
-    reason = manifest.missing(sizes)
-    if reason is None and manifest.step != step:
-        reason = f"its manifest belongs to step {manifest.step}"
-    return (None, reason, 0.0) if reason else (manifest, "", text.written_s)

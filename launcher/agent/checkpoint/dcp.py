@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from launcher.agent.checkpoint import commit
+from launcher.agent.checkpoint import inspection
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.retention import Inspect, RetainedCheckpoint
 from launcher.agent.checkpoint.tagging import Tagging
@@ -121,7 +121,7 @@ def _disown(store: Store, folders: Iterable[str]) -> None:
 
 def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
     """How retention inspects a step of an earlier attempt, whether a trainer or an agent wrote it."""
-    by_agents = commit.inspect(store, withdrawn=withdrawn)
+    by_agents = inspection.inspect(store, withdrawn=withdrawn)
 
     def inspect_step(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         checkpoint, _ = complete_dcp(store, step, folder, sizes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from launcher.agent.checkpoint.commit import complete_checkpoints
+from launcher.agent.checkpoint.complete import complete_checkpoints
 from launcher.agent.checkpoint.entries import Layouts
 from launcher.agent.checkpoint.files import (
     LocalFile,

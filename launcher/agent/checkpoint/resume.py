@@ -8,7 +8,8 @@ from typing import TypeVar
 from launcher.agent.checkpoint import dcp
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.commit import announce, assemble, commit, complete_checkpoints
+from launcher.agent.checkpoint.commit import announce, assemble, commit
+from launcher.agent.checkpoint.complete import complete_checkpoints
 from launcher.agent.checkpoint.confirmation import next_number
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.delivery import figures

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from moto.backends import get_backend
 
-from launcher.agent.checkpoint import commit, retention
+from launcher.agent.checkpoint import inspection, retention
 from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint_keys import commit_places
 from launcher.agent.manifest import Manifest, StoredFile, parse
@@ -147,4 +147,4 @@ def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
 
 def keeping(store, *, keep=1, newest=None):
     retained = None if newest is None else retention.retained_form(newest)
-    return Retention(store, keep=keep, inspect=commit.inspect(store), newest=retained)
+    return Retention(store, keep=keep, inspect=inspection.inspect(store), newest=retained)

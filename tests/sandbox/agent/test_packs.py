@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.agent.checkpoint.commit import assemble, commit, complete_checkpoint
+from launcher.agent.checkpoint.commit import assemble, commit
+from launcher.agent.checkpoint.complete import complete_checkpoint
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.packs import MANY, PACK_BYTES, SMALL_BYTES, groups, known_packs

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher.agent.checkpoint import commit, dcp, retention
+from launcher.agent.checkpoint import complete, dcp, retention
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.retention import Retention
@@ -76,7 +76,7 @@ def test_newest_commit_of_step_by_store_time_counts(bucket, store, objects):
     while store.get_text(key).written_s <= written:  # S3 counts in seconds
         time.sleep(0.1)
         bucket.write(key, other.to_json().encode())
-    newest, _ = commit.complete_checkpoint(store, 3, store.sizes())
+    newest, _ = complete.complete_checkpoint(store, 3, store.sizes())
     assert newest.run == "r2"
     (surveyed,) = survey(objects)
     assert (surveyed.complete, surveyed.run) == (True, "r2")
@@ -89,7 +89,7 @@ def test_complete_commit_of_step_counts(bucket, store, objects, bad):
     missing = replace(first.files[0], key="step-3/r2.a1/0-beef/data")
     text = replace(first, run="r2", files=(missing,)).to_json()
     bucket.write(commit_places(3, "r2.a1")[1], (text if bad == "missing" else text[:-20]).encode())
-    newest, _ = commit.complete_checkpoint(store, 3, store.sizes())
+    newest, _ = complete.complete_checkpoint(store, 3, store.sizes())
     (surveyed,) = survey(objects)
     assert newest.run == surveyed.run == "r1"
     assert choose_checkpoint((surveyed,), 3) is surveyed

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.agent.checkpoint import commit
+from launcher.agent.checkpoint import inspection
 from launcher.agent.checkpoint.retention import Retention, retained_form
 from launcher.agent.withdrawn import WITHDRAWN_KEY, withdrawn_manifests, withdrawn_text
 from launcher.model.errors import ImpossibleError
@@ -89,7 +89,7 @@ class TestStore:
         newest = whole(bucket, 1)
         whole(bucket, 2)
         whole(bucket, 3, keys=(shared,))
-        inspect = commit.inspect(store, withdrawn=frozenset({"step-3/manifest.json"}))
+        inspect = inspection.inspect(store, withdrawn=frozenset({"step-3/manifest.json"}))
         policy = Retention(store, keep=1, inspect=inspect, newest=retained_form(newest))
         policy.record_commit(retained_form(whole(bucket, 4)))
         assert dict(policy.superseded_steps()) == {
