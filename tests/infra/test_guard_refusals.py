@@ -35,7 +35,7 @@ def refused_look(aws, guard_of):
 
     def call(refused, step, *, fails=True):
         if aws.fleet == "STOP_REQUESTED":
-            # As ParallelCluster does; the guard tells of those that stay.
+            # As ParallelCluster does; the guard reports those that stay.
             aws.ec2.terminate_instances(InstanceIds=there)
         service, _, operation = refused.partition(":")
         lacking = boto3.client(service)

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.xdist_group("hyperpod")
 
 
 class Pod:
-    """The example trn2-on-demand, deployed at a made-up rate, with a queue that hears what its guard tells."""
+    """The example trn2-on-demand, deployed at a made-up rate, with a queue that gets what its guard sends."""
 
     def __init__(self, sandbox, root):
         self.sandbox, self.root = sandbox, root

@@ -79,9 +79,9 @@ def guard(reading: Reading) -> None:
     if reading.deployed_now:
         expected["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
     checks.equal("guard", expected, {key: state.environment.get(key) for key in expected})
-    checks.equal("guard keeps its sum in", reading.ids("AWS::SSM::Parameter"), (state.environment.get("STATE"),))
-    checks.equal("guard's failed calls are retried", 0, functions.retries(reading.session, name))
-    checks.equal("guard tells", notified_topics(reading), frozenset(state.environment.get("TOPICS", "").split()))
+    checks.equal("guard keeps its state in", reading.ids("AWS::SSM::Parameter"), (state.environment.get("STATE"),))
+    checks.equal("retries of the guard's failed calls", 0, functions.retries(reading.session, name))
+    checks.equal("guard notifies", notified_topics(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {
         rule["Arn"]
         for rule in (rules.describe(reading.session, id_) for id_ in _rules(reading))
@@ -116,7 +116,7 @@ def event_rules(reading: Reading) -> None:
         }
         checks.equal("block with an end notice", {reservation.id}, ids)
     checks.equal(
-        "events listened to",
+        "events of the subscription",
         events,
         {event for rule in described_rules for event in rule["EventPattern"].get("detail-type", [])},
     )
@@ -162,4 +162,4 @@ def budget(reading: Reading) -> None:
     limit = reading.limit_usd
     reading.checks.equal("monthly budget, $", None if limit is None else limit.normalize(), got.normalize())
     tag = f"user:slipway:cluster${reading.plan.cluster_name}"
-    reading.checks.equal("budget counts", frozenset((tag,)), tags)
+    reading.checks.equal("budget counts the tag", frozenset((tag,)), tags)

@@ -58,7 +58,7 @@ def subnets(reading: Reading) -> None:
     if _egress(reading) is Egress.PUBLIC_ADDRESSES:
         checks.holds("nodes get public addresses", all(subnet.public_addresses for subnet in states))
     else:
-        checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
+        checks.holds("subnets assign no public addresses", not any(subnet.public_addresses for subnet in states))
     node_subnet = {subnet.id: subnet for subnet in states}.get(reading.main.outputs["PrivateSubnetId"])
     checks.holds("nodes run in a subnet of this network", node_subnet)
     if node_subnet is not None and reading.zone is not None:
@@ -78,7 +78,7 @@ def check_default_route(reading: Reading) -> None:
     gateway_ids = reading.ids("AWS::EC2::NatGateway")
     routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
     if chosen is Egress.ENDPOINTS:
-        checks.equal("nodes have no way to the internet", set(), set(routes))
+        checks.equal("nodes have no route to the internet", set(), set(routes))
         return
     if chosen is Egress.PUBLIC_ADDRESSES:
         checks.equal(
@@ -87,12 +87,12 @@ def check_default_route(reading: Reading) -> None:
         return
     if chosen is Egress.NAT_INSTANCE:
         instances = reading.ids("AWS::EC2::Instance")
-        checks.equal("private subnet leaves through the NAT instance", set(instances), set(routes))
+        checks.equal("private subnet routes to the NAT instance", set(instances), set(routes))
         checks.holds(
             "NAT instance forwards traffic", all(networks.forwards_traffic(session, name) for name in instances)
         )
         return
-    checks.equal("private subnet leaves through NAT", set(gateway_ids), set(routes))
+    checks.equal("private subnet routes to the NAT gateway", set(gateway_ids), set(routes))
     gateways = networks.nat_gateways(session, gateway_ids)
     checks.holds("NAT gateway is up", gateways and all(available for available, _ in gateways))
     addresses = set(networks.allocations(session, reading.ids("AWS::EC2::EIP")))
@@ -151,14 +151,14 @@ def endpoint_group(reading: Reading) -> None:
             continue
         inward = networks.security_group_rules(reading.session, group_id)["in"]
         ranges = {ip_range["CidrIp"] for rule in inward for ip_range in rule.get("IpRanges", [])}
-        reading.checks.equal("endpoints let in", {reading.plan.request.network.cidr}, ranges)
+        reading.checks.equal("endpoints accept traffic from", {reading.plan.request.network.cidr}, ranges)
         ports = {rule.get("FromPort") for rule in inward}
         if ports == {None}:
             open_groups += 1
         else:
             reading.checks.equal("endpoints allow port", {443}, ports)
     nats = int(_egress(reading) is Egress.NAT_INSTANCE)
-    reading.checks.equal("groups that take any traffic of the network", nats, open_groups)
+    reading.checks.equal("security groups open to the whole network", nats, open_groups)
 
 
 def nested_stacks(reading: Reading) -> None:
@@ -209,8 +209,8 @@ def role_boundaries(reading: Reading) -> None:
             if "iam:PassRole" in _actions([statement])
             for arn in _as_list(statement["Resource"])
         }
-        reading.checks.equal("the role that reaches the cluster may do", GRANTING, _actions(statements))
-        reading.checks.equal("the role that it grants to pods", {reading.main.outputs["PodRoleArn"]}, given)
+        reading.checks.equal("actions of the role that reaches the cluster", GRANTING, _actions(statements))
+        reading.checks.equal("role that it may assign to pods", {reading.main.outputs["PodRoleArn"]}, given)
 
 
 def _is_every_action(action: str) -> bool:
@@ -228,7 +228,7 @@ def policies(reading: Reading) -> None:
         policy: roles.policy_statements(reading.session, policy) for policy in reading.ids("AWS::IAM::ManagedPolicy")
     }
     actions = {action for statements in statements_by_policy.values() for action in _actions(statements)}
-    reading.checks.holds("policies allow all actions of no service", not any(map(_is_every_action, actions)))
+    reading.checks.holds("no policy allows all actions of a service", not any(map(_is_every_action, actions)))
     nodes = statements_by_policy.get(reading.main.outputs["NodePolicyArn"], ())
     store = reading.main.outputs["StoreUri"].removeprefix("s3://")
     written = {
