@@ -444,7 +444,7 @@ def _guides(sides: Sides) -> Iterator[str]:
     if neuron is None or gpu is None or neuron.usd is None or gpu.usd is None or not gpu.usd.mid:
         return
     share = float(neuron.usd.mid / gpu.usd.mid) - 1
-    here = f"Neuron is {abs(share):.0%} {'above' if share > 0 else 'below'}".replace("%", " %")
+    here = f"{neuron.accelerator} is {abs(share):.0%} {'above' if share > 0 else 'below'}".replace("%", " %")
     names = [billed_name(quote.plan.place) for quote in (neuron, gpu)]
     counts = " against ".join(
         f"{quote.plan.place.nodes} × {name} at ${float(quote.price.usd):,.2f}/h"

@@ -326,3 +326,11 @@ def test_the_volume_that_changes_the_answer_has_its_range_only_if_it_differs(com
     known = replace(compared(target=PINNED).sides, turn=Turn(requests=13.9e6, low=low, high=high))
     flips = recommend(known).flips
     assert any(f"13.9 million requests a month or more{span}, of the same" in flip for flip in flips), flips
+
+
+@pytest.mark.parametrize("name", ["Inferentia2", "Trainium1"])
+def test_figure_beside_that_of_the_guides_names_the_chip_of_the_row(compared, name):
+    types = {"Inferentia2": "inf2.48xlarge", "Trainium1": "trn1.32xlarge"}
+    comparison = compared({"requests_per_s": 6.5}, target={"instance_type": [types[name], "g6e.xlarge"]})
+    (reason,) = [reason for reason in comparison.verdict.reasons if reason.startswith("guides put Inferentia")]
+    assert f"below a GPU; here {name} is " in reason
