@@ -30,6 +30,10 @@ from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.reach import removal_of
 from launcher.workflow.cluster.run_environment import SandboxOutOfReachError, sandbox_of
+from launcher.workflow.deploy.context import DeployOptions
+from launcher.workflow.deploy.in_sandbox import context_in
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.documents import read_document
 from tests.sandbox.clients import client, slipway
 from tests.sandbox.slurm_cluster import deploy, script_in
@@ -159,6 +163,18 @@ def record_launch(root):
     folder.write_json("command.json", {"command": "launch --sandbox", "pid": 0, "ended": None})
     folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
     folder.write_json("report.json", report_document(replace(DEPLOYED, status=RunStatus.RUNNING, stacks=())))
+
+
+def test_deployments_into_one_sandbox_from_one_folder_exclude_each_other(own_environment, tmp_path):
+    """As on AWS; a sandbox that ends with its command has no other deployment."""
+    slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own_environment)
+    priced = price(EXAMPLE, datetime.now(UTC), PriceOptions(any_age=True))
+    plan, region = priced.quote(1).plan, priced.quote(1).plan.place.region
+    sandbox = emulation.find_sandbox(own_environment, region, folder=tmp_path)
+    none_runs = {**own_environment, "XDG_CACHE_HOME": str(tmp_path / "other")}
+    for environment, lock in ((own_environment, tmp_path), (none_runs, None)):
+        options = DeployOptions(root=tmp_path, notify=print, sandbox=True, environment=environment)
+        assert context_in(sandbox, priced, plan, options).root == lock
 
 
 def test_folder_uses_named_sandbox(own_environment, tmp_path, run_in):

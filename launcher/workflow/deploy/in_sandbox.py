@@ -140,7 +140,8 @@ def context_in(sandbox: "Sandbox", priced: Priced, plan: Plan, options: DeployOp
         notify=options.notify,
         max_usd=priced.context.rules.max_usd,
         approve=options.approve,
-        root=options.root if options.emulator is not None else None,
+        # Only a sandbox that outlives this command can have another deployment at the same time.
+        root=None if options.running_sandbox(plan.place.region) is None else options.root,
         pinned=lambda: _chart_in_sandbox(options),
     )
 
