@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from launcher.cli import completion, output
 from launcher.cli.coercion import lighten
+from launcher.cli.missing_values import refuse_missing_values
 from launcher.model.errors import DeclinedError, SlipwayError, UnreadableInputError
 
 SUMMARIES: Mapping[str, str] = {
@@ -314,6 +315,7 @@ def main() -> None:
         arguments = _options_first(sys.argv[1:])
         command = get_command(_command_line(arguments))
         lighten(command)
+        refuse_missing_values(command, sys.argv[1:])
         code = command(args=arguments, standalone_mode=False)
         if code == INTERRUPTED and output.wants_json():
             # Typer turns Ctrl-C into this code.

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from launcher.model.errors import UnreadableInputError
+
 
 def test_init_refuses_name_invalid_for_plan(slipway, tmp_path):
     code, _, err = slipway("init", str(tmp_path / "plan.yaml"), "--name", "My Job")
@@ -13,13 +15,11 @@ def test_init_refuses_name_invalid_for_plan(slipway, tmp_path):
     assert "1 to 40 of a-z, 0-9 and -" in err
 
 
-def _region_options(command, words=()):
-    """Every --region of a command and of those below it, with the words that call it."""
-    for parameter in command.params:
-        if "--region" in parameter.opts:
-            yield words, parameter
+def _options(command, words=()):
+    """Every option of a command and of those below it, with the words that call it."""
+    yield from ((words, parameter) for parameter in command.params if parameter.param_type_name == "option")
     for name, below in getattr(command, "commands", {}).items():
-        yield from _region_options(below, (*words, name))
+        yield from _options(below, (*words, name))
 
 
 def test_every_command_refuses_a_mistyped_region():
@@ -27,7 +27,7 @@ def test_every_command_refuses_a_mistyped_region():
 
     from launcher.cli.app import app
 
-    named = dict(_region_options(get_command(app)))
+    named = {words: option for words, option in _options(get_command(app)) if "--region" in option.opts}
     assert len(named) > 30
     for parameter in named.values():
         value = ["us-esat-1"] if parameter.multiple else "us-esat-1"
@@ -164,3 +164,45 @@ def test_quote_states_the_refused_launch_once(slipway, tmp_path, monkeypatch):
     (line,) = [line for line in out.splitlines() if line.strip().startswith("Launch ")]
     assert line.split()[:2] == ["Launch", "refused"]
     assert "a launch is refused" not in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "plan.yaml", "--html", "--json"),
+        ("plan", "--html", "-v", "plan.yaml"),
+        ("plan", "plan.yaml", "-o", "--pick", "x"),
+        ("-v", "quote", "plan.yaml", "--pick", "--all"),
+        ("prices", "refresh", "--from", "--json"),
+    ],
+)
+def test_option_without_its_value_does_not_take_the_next_option(slipway, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = slipway(*words)
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+    assert "needs a value, got the option -" in out + err
+
+
+def test_value_that_begins_with_a_dash_is_attached(slipway, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.yaml").write_text("slipway: 1\nname: job\n", encoding="utf-8")
+    assert slipway("plan", "plan.yaml", "--html=-page.html").code == 0
+    assert (tmp_path / "-page.html").is_file()
+    assert slipway("checkpoints", "prune", "job", "--keep", "-1").err.count("not in the range") == 1
+    assert "needs a value" not in slipway("exec", "job", "--", "ls", "--html", "--json").err
+
+
+def test_every_option_with_a_value_refuses_another_option_as_its_value():
+    from typer.main import get_command
+
+    from launcher.cli.app import app
+    from launcher.cli.missing_values import refuse_missing_values
+
+    command = get_command(app)
+    named = [
+        (*words, name) for words, parameter in _options(command) if not parameter.is_flag for name in parameter.opts
+    ]
+    assert len(named) > 200
+    for words in named:
+        with pytest.raises(UnreadableInputError, match="needs a value"):
+            refuse_missing_values(command, (*words, "--json"))
