@@ -13,7 +13,7 @@ import yaml
 
 from launcher.catalog import safe_yaml
 from launcher.catalog.file_places import ML, FilePlace, as_written, children, toml_places, with_place
-from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
+from launcher.catalog.regular_file import UnusableFileError, is_stream, read_named, read_regular
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError, reason_of
 from launcher.model.finding import Finding, error
 from launcher.model.record import record
@@ -140,7 +140,8 @@ def load(path: Path, settings: tuple[str, ...] = (), unknown_names: UnknownNames
 
 def resolve(path: Path, settings: tuple[str, ...] = (), unknown_names: UnknownNames | None = None) -> ResolvedPlan:
     """The request of a plan file, and where its values are from; arguments and errors as those of `load`."""
-    return _resolve_layers(_text(path), str(path), path.parent, settings, defaults_of=path, unknown_names=unknown_names)
+    folder = Path() if is_stream(path) else path.parent
+    return _resolve_layers(_text(path), str(path), folder, settings, defaults_of=path, unknown_names=unknown_names)
 
 
 def _text(path: Path, kind: str = "plan file") -> str:

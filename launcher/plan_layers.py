@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.catalog import safe_yaml
 from launcher.catalog.file_places import FilePlace, places_of
-from launcher.catalog.regular_file import mode_of
+from launcher.catalog.regular_file import folder_of, mode_of
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
@@ -92,7 +92,7 @@ def default_files(plan: Path, environment: Mapping[str, str]) -> Iterator[tuple[
 
 def _project_file(plan: Path) -> Path | None:
     """The nearest project file in the plan's folder or above it."""
-    start = Path.cwd() if str(plan).startswith("/dev/") else plan.resolve().parent
+    start = folder_of(plan)
     for folder in (start, *start.parents):
         found = [folder / name for name in PROJECT_FILES if os.path.lexists(folder / name)]
         if len(found) > 1:

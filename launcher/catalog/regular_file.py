@@ -20,6 +20,8 @@ KINDS = (
 )
 STREAMS = {("/", "dev"), ("/", "proc")}
 """Where /dev/stdin and the pipes of a shell's <(...) are: these end with the program that writes them."""
+_PIPED: dict[tuple[int, int], bytes] = {}
+"""The content of each pipe that was read, by device and inode: a pipe can be read only once."""
 _BLOCK = 1 << 20
 _MIB = 1 << 20
 
@@ -80,10 +82,23 @@ def read_named(path: Path, most: int) -> bytes:
         UnusableFileError: it is neither, or larger than `most` bytes.
         OSError: it cannot be read.
     """
-    if path.parts[:2] in STREAMS and stat.S_ISFIFO(path.stat().st_mode):
-        with path.open("rb") as stream:
-            return _read_bounded(stream, most)
+    if is_stream(path) and stat.S_ISFIFO((status := path.stat()).st_mode):
+        pipe = (status.st_dev, status.st_ino)
+        if pipe not in _PIPED:
+            with path.open("rb") as stream:
+                _PIPED[pipe] = _read_bounded(stream, most)
+        return _PIPED[pipe]
     return read_regular(path, most)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is /dev/stdin or a pipe of a shell's <(...): another command cannot read it again."""
+    return path.parts[:2] in STREAMS
+
+
+def folder_of(path: Path) -> Path:
+    """The folder to which the paths in a file are relative: its own, links followed; for a stream the current one."""
+    return Path.cwd() if is_stream(path) else path.resolve().parent
 
 
 def _refuse_irregular(status: os.stat_result) -> None:

@@ -1,7 +1,6 @@
 """`slipway launch`: price it, then launch it."""
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -149,6 +148,7 @@ def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearse
         output.say(f"  next: slipway down {report.name}")
     if rehearsed is not None:
         output.say("  to run it on AWS, set AWS credentials, then")
-        file = shlex.quote(str(rehearsed))
-        output.say(f"    slipway doctor {file}    # what the account lacks")
-        output.say(f"    slipway launch {file}")
+        from launcher.workflow.quote.commands import command_with
+
+        doctor, launch = (command_with(str(rehearsed), name, ()) for name in ("doctor", "launch"))
+        output.say(f"    {doctor}    # what the account lacks", f"    {launch}")

@@ -1,7 +1,6 @@
 """`slipway spike`: measure a job on its instance types before committing to them."""
 
 import functools
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +44,7 @@ def spike(
     """
     from launcher.answers import spike as answer
     from launcher.cli.console import Console
+    from launcher.workflow.quote.commands import command_with
     from launcher.workflow.run import spike as story
     from launcher.workflow.run.launch_options import LaunchOptions
 
@@ -69,4 +69,4 @@ def spike(
     if dry_run:
         output.say("", "  Nothing was deployed and nothing was measured.")
         return
-    output.say("", f"  next: slipway compare {shlex.quote(str(file))}")
+    output.say("", f"  next: {command_with(str(file), 'compare', ())}")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher.aws.session import Session
+from launcher.catalog.regular_file import folder_of
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
 from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
@@ -55,7 +56,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         )
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=options.dry_run)
     run = f"{quoted.plan.name}-{folder.path.name}".lower()
-    bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent, run=run)
+    bundle = record(folder, quoted, rank, priced.catalog, folder_of(Path(priced.path)), run=run)
     notify(f"run folder {folder.path.relative_to(options.root)}")
     done = _called_when_done(options, quoted.plan.place.region)
     ends = ends_with_it(options, quoted.plan.place.region)

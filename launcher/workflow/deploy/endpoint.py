@@ -11,6 +11,7 @@ from launcher.aws import stacks
 from launcher.aws.endpoints import find
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
+from launcher.catalog.regular_file import folder_of
 from launcher.catalog.serving_images import load_images
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import RETENTION_DAYS, Endpoint, EndpointMode, keeps_requests
@@ -115,7 +116,7 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     """Run a dry run: write the run folder's files, and report the changes and the deploy command."""
     catalog = priced.catalog
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=True)
-    bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
+    bundle = record(folder, quoted, rank, catalog, folder_of(Path(priced.path)))
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
         context = account_for(priced, quoted, options, stack).context
@@ -149,7 +150,7 @@ def _run(
 ) -> tuple[RunFolder, Report, Mapping[str, Mapping[str, str]]]:
     log = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
-        bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
+        bundle = record(folder, quoted, rank, priced.catalog, folder_of(Path(priced.path)))
         options.notify(f"run folder {folder.path.relative_to(options.root)}")
         with ExitStack() as stack:
             outputs = _deploy(log, priced, bundle, options, stack, ask=ask)

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from launcher.agent import safe_json
+from launcher.catalog.regular_file import folder_of
 from launcher.cdk.commands import Assembly, Cdk
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.document import document
@@ -38,7 +39,7 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
             f"candidate {rank} has no price, so a later price could not be compared with it: {quoted.no_price_reason}"
         )
     plan = document(quoted.plan.request)
-    workdir = Path(priced.path).resolve().parent / quoted.plan.request.run.workdir
+    workdir = folder_of(Path(priced.path)) / quoted.plan.request.run.workdir
     plan["run"]["workdir"] = str(workdir.resolve())
     amounts = quoted.amounts(priced.context.rules.max_usd)
     saved = SavedPlan(

@@ -2,13 +2,14 @@
 
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
+from launcher.catalog.regular_file import is_stream
 from launcher.model.quote import Quote
 from launcher.pricing.gate import Changes
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.pricing.training_candidate import TrainingCandidate
-from launcher.rendering.cluster import unnamed_capacity
 
 SET, ALL, AS_OF = "--set", "--all", "--prices-as-of"
 FLAGS = ("--region", AS_OF, "--max-price-age", "--max-usd", SET, ALL)
@@ -36,7 +37,11 @@ def command(priced: Priced, name: str, *arguments: str) -> str:
 
 
 def command_with(path: str, name: str, flags: Iterable[tuple[str, ...]], *arguments: str) -> str:
-    """A command for a plan file with those of the flags that it accepts."""
+    """A command for a plan file with those of the flags that it accepts.
+
+    A plan that came through a pipe has no name for another command: FILE stands for the file that it is saved in.
+    """
+    path = "FILE" if is_stream(Path(path)) else path
     options = [word for flag in flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
     return shlex.join(["slipway", *name.split(), path, *options, *arguments])
 
@@ -57,19 +62,6 @@ def refresh_command(priced: Priced) -> str:
     return command(priced, "prices refresh")
 
 
-def first_rank(priced: Priced) -> int:
-    """The rank of the cheapest row that a launch takes; 1 if it takes none.
-
-    The gate allows capacity that is still to be bought, and a launch refuses it.
-    """
-    for rank in range(1, len(priced.candidates) + 1):
-        if priced.standing(rank) is not Standing.ALLOWED:
-            break
-        if not any(unnamed_capacity(priced.row(rank).plan)):
-            return rank
-    return 1
-
-
 def next_command(priced: Priced) -> str:
     """The command after the table of candidates.
 
@@ -80,4 +72,4 @@ def next_command(priced: Priced) -> str:
         present = tuple(flag for flag in flags if flag[0] != AS_OF)
         return refresh_command(priced) if present == tuple(flags) else command_with(priced.path, "plan", present)
     offered = isinstance(first, TrainingCandidate) and first.offered
-    return command(priced, "capacity") if offered else command_for(priced, "quote", first_rank(priced))
+    return command(priced, "capacity") if offered else command_for(priced, "quote", 1)

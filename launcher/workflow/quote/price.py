@@ -9,7 +9,7 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
-from launcher.catalog.regular_file import read_regular
+from launcher.catalog.regular_file import folder_of, read_regular
 from launcher.catalog.training import load_training
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -25,7 +25,6 @@ from launcher.planning.resolve import resolve_training
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
 from launcher.workflow.quote.cached_model import with_cached_model
-from launcher.workflow.quote.commands import first_rank
 from launcher.workflow.quote.options import PriceOptions, context_for, is_rank, refuse_errors
 from launcher.workflow.quote.trainer import missing_trainer
 from launcher.workflow.quote.trainer_command import job_command
@@ -42,7 +41,7 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
     """Findings about a trainer whose script cannot resume; none about unreadable files."""
     if request.workload.train is None or request.checkpoint.mode is CheckpointMode.NONE:
         return
-    folder = path.resolve().parent / request.run.workdir
+    folder = folder_of(path) / request.run.workdir
     names = dict.fromkeys(name for word in request.run.command for name in _SCRIPT.findall(word))
     for name in names:
         try:
@@ -176,15 +175,14 @@ def rank_note(priced: Priced, selection: str | None) -> Iterator[str]:
 
 
 def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
-    """The quote that the user picked by short id or rank, with its rank; the cheapest that a launch takes by default.
+    """The quote that the user picked by short id or rank, with its rank; the first one by default.
 
     Raises:
         NoSuchCandidateError: no candidate has the rank or id, or several have the id.
     """
     count = len(priced.candidates)
     if selection is None:
-        rank = first_rank(priced)
-        return rank, priced.quote(rank)
+        return 1, priced.quote(1)
     if is_rank(selection) and 1 <= int(selection) <= count:
         return int(selection), priced.quote(int(selection))
     if len(selection) >= SHORT_ID:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.catalog.regular_file import mode_of
+from launcher.catalog.regular_file import folder_of, mode_of
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, warning
@@ -23,7 +23,7 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
     A quote is possible before the trainer exists; git is not asked.
     """
     run = request.run
-    root = plan_file.resolve().parent / run.workdir
+    root = folder_of(plan_file) / run.workdir
     script = script_of(run.command)
     if request.workload.train is None or not run.command:
         return ()
@@ -66,7 +66,7 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
     from launcher.submit.work_archive import work_files  # noqa: PLC0415 - a quote ships nothing
 
     run = request.run
-    work = work_files(plan_file.resolve().parent / run.workdir, environment)
+    work = work_files(folder_of(plan_file) / run.workdir, environment)
     if problems := tuple(problem for problem in script_problems(work.root, run) if problem.level is Level.ERROR):
         raise ImpossibleError("a script of the job cannot run on a node", findings=problems)
     script, where = script_of(run.command), PATH

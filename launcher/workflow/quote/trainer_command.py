@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.catalog.regular_file import UnusableFileError, mode_of, read_regular
+from launcher.catalog.regular_file import UnusableFileError, folder_of, mode_of, read_regular
 from launcher.model.request import PlanRequest
 from launcher.model.run_spec import RunSpec
 from launcher.planning.job_command import JobCommand, Program, runs_a_script
@@ -38,7 +38,7 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     """The programs of a training job's command, and of the shell scripts that it runs; `path` is the plan file."""
     if request.workload.train is None:
         return JobCommand()
-    root, run = path.resolve().parent / request.run.workdir, request.run
+    root, run = folder_of(path) / request.run.workdir, request.run
     if run.command == RunSpec().command and not mode_of(root / run.command[-1]):
         return JobCommand()  # nothing is written yet
     programs = [

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from launcher.agent.command_line import script_of_shell
-from launcher.catalog.regular_file import mode_of, read_regular
+from launcher.catalog.regular_file import folder_of, mode_of, read_regular
 from launcher.model.enums import Stack
 from launcher.model.finding import Finding, info
 from launcher.model.request import PlanRequest
@@ -83,7 +83,7 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
     train = request.workload.train
     if train is None or train.stack is not None:
         return request, ()
-    named = dict(packages_of(path.resolve().parent / request.run.workdir, request.run.command))
+    named = dict(packages_of(folder_of(path) / request.run.workdir, request.run.command))
     for stack, packages in STACKS:
         known = sorted(packages & named.keys())
         if known:

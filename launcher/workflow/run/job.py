@@ -9,6 +9,7 @@ from pathlib import Path
 
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
+from launcher.catalog.regular_file import folder_of
 from launcher.model.bundle import Bundle
 from launcher.model.job import JobState
 from launcher.model.plan import Plan
@@ -144,7 +145,7 @@ class Job:
             shell=partial(self._shell, cluster.head_node, self.key, store),
             key=self.key,
             folder=self.folder,
-            workdir=Path(self.priced.path).resolve().parent / plan.request.run.workdir,
+            workdir=folder_of(Path(self.priced.path)) / plan.request.run.workdir,
             store=store,
             environment=self.aws,
             here=self.options.environment,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from launcher.catalog.regular_file import folder_of
 from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
@@ -91,7 +92,7 @@ def _run_steps(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions
     key = fresh_key(quoted.plan.name, folder)
     # In a sandbox no money is spent, and no notification is sent.
     figures = None if options.sandbox else quoted_figures
-    base = Path(priced.path).resolve().parent
+    base = folder_of(Path(priced.path))
     bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
     account = with_earlier_runs_warning(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launcher import plan_file
 from launcher.aws.session import Session
+from launcher.catalog.regular_file import folder_of
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
@@ -229,7 +230,7 @@ def launch_plan(
         candidates=lambda: price(path, clock(), every_zone),
         requote=lambda digest: log.quote(every_zone, digest),
         options_for=log.options_for,
-        obstacle=partial(update_obstacle, base=path.resolve().parent, environment=options.environment),
+        obstacle=partial(update_obstacle, base=folder_of(path), environment=options.environment),
     ).launch(first)
 
 

@@ -16,6 +16,7 @@ from launcher import plan_file
 from launcher.agent.job import READ_BACK
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
+from launcher.catalog.regular_file import folder_of
 from launcher.catalog.training import load_training
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode
@@ -140,7 +141,7 @@ class SpikePlans:
             checkpoint=replace(request.checkpoint, uri=None if uri is None else f"{uri.rstrip('/')}{ending}"),
             run=replace(
                 run,
-                workdir=str((self.path.resolve().parent / run.workdir).resolve()),
+                workdir=str((folder_of(self.path) / run.workdir).resolve()),
                 time_limit_h=min(hours, run.time_limit_h or hours),
                 retries=0,
                 env={**run.env, READ_BACK: "1"},
