@@ -40,6 +40,7 @@ background:var(--a)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);font-size:.9rem}
 th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:anywhere}
+#facts :is(th,td):not(:last-child){overflow-wrap:normal}
 .wide td:not(.long,[colspan]){white-space:nowrap}
 tr:has(+.more) td{border-bottom:0}.more td{padding-top:0;color:var(--soft);font-size:.85rem}
 .n{text-align:right;white-space:nowrap}

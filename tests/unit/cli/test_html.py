@@ -210,6 +210,21 @@ def test_page_sends_no_requests_has_no_console_errors_and_fits_width(open_page, 
 
 
 @pytest.mark.browser
+def test_facts_of_a_quote_on_a_phone_break_between_words(open_page):
+    broken = """() => [...document.querySelectorAll("#facts :is(th, td):not(:last-child)")].flatMap(cell => {
+        const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+        while (walker.nextNode()) for (const match of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
+            const range = document.createRange();
+            range.setStart(walker.currentNode, match.index);
+            range.setEnd(walker.currentNode, match.index + match[0].length);
+            if (range.getClientRects().length > 1) found.push(match[0]);
+        }
+        return found;
+    })"""
+    assert open_page("quote", 400).evaluate(broken) == []
+
+
+@pytest.mark.browser
 def test_plan_plots_equal_json_values(open_page, monkeypatch, capsys):
     page = open_page("plan")
     assert type_command("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
