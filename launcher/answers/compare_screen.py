@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.lines import fold
-from launcher.answers.obstacles import missing
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.units import number_of
@@ -152,8 +151,7 @@ def row_name(pair: Pair, *, short: bool) -> str:
     """The option, and whether its rows can be launched now."""
     name = SHORT_NAMES.get(pair.name, pair.name) if short else pair.name
     if pair.allowed:
-        to_buy = any(any(missing(quote)) for quote in (pair.gpu, pair.trainium) if quote is not None)
-        return f"{name}, {'to buy' if to_buy else 'now'}"
+        return f"{name}, {'to buy' if pair.to_buy else 'now'}"
     ages = []
     for quote in (pair.gpu, pair.trainium):
         if quote is not None and isinstance(quote.price, Price):

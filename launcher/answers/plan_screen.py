@@ -8,7 +8,6 @@ from typing import TypeAlias
 from launcher.answers import ranges, words
 from launcher.answers.headline import compares_families, headline, unpriced_answer
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.obstacles import missing
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.budget_stop import spending_limit
@@ -20,11 +19,11 @@ from launcher.planning.checks import NOT_OFFERED
 from launcher.planning.optimizers import LEANER_CODE
 from launcher.planning.own_prices import SEVERAL_SERVICES
 from launcher.pricing.ages import Age, age, rests_on
-from launcher.pricing.candidate import Candidate
+from launcher.pricing.candidate import Candidate, order
 from launcher.pricing.first_rows import purchase_of
 from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
-from launcher.pricing.standing import AT_RISK, Standing
+from launcher.pricing.standing import AT_RISK, COMPLETE, Standing
 from launcher.pricing.stop_findings import longest_run_h
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, next_command, refresh_command
@@ -98,11 +97,10 @@ def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows:
 
 
 def _by_capacity(priced: Priced, title: str, ranks: Sequence[int]) -> list[Group]:
-    """The rows that a launch takes, and those whose capacity is to be bought before it."""
-    to_buy = [rank for rank in ranks if any(missing(priced.row(rank)))]
-    ready = [rank for rank in ranks if rank not in to_buy]
-    bought = "once it is bought (slipway capacity FILE)"
-    return [(heading, rows) for heading, rows in ((title, ready), (bought, to_buy)) if rows]
+    """The rows that a launch accepts, and those whose capacity is to be bought before it."""
+    by_standing = {kind: list(rows) for kind, rows in groupby(ranks, key=priced.standing)}
+    titles = {Standing.ALLOWED: title, Standing.UNNAMED: "once it is bought (slipway capacity FILE)"}
+    return [(titles[kind], rows) for kind, rows in by_standing.items()]
 
 
 def other_groups(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> Iterator[Group]:
@@ -127,8 +125,9 @@ def _has_several_targets(priced: Priced) -> bool:
 
 
 def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
-    """The ranks that differ in kind: those that can be launched now, and those of the others that are cheaper.
+    """The ranks that differ in kind: those that can be launched, and those of the others that are cheaper.
 
+    Those that can be launched once the plan names what was bought are among the first ones.
     The others are those that a quota may stop before their end, those that no source lists there, and the refused ones
     of the first reason.
 
@@ -136,9 +135,11 @@ def shown_ranks(priced: Priced) -> tuple[list[int], list[int]]:
     accelerators, then the next ones.
     """
     ranks = range(1, len(priced.candidates) + 1)
-    allowed = [rank for rank in ranks if priced.standing(rank) is Standing.ALLOWED]
-    most = priced.candidates[0].usd if allowed else None
-    refused = [rank for rank in ranks[len(allowed) :] if _is_cheaper(priced.candidates[rank - 1], most)]
+    allowed = [rank for rank in ranks if priced.standing(rank) in COMPLETE]
+    allowed.sort(key=lambda rank: order(priced.candidates[rank - 1]))
+    most = priced.candidates[allowed[0] - 1].usd if allowed else None
+    others = (rank for rank in ranks if priced.standing(rank) not in COMPLETE)
+    refused = [rank for rank in others if _is_cheaper(priced.candidates[rank - 1], most)]
     if not allowed and not refused:
         return [], []
     by_standing = {kind: list(ranks) for kind, ranks in groupby(refused, key=priced.standing)}

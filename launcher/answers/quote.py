@@ -8,7 +8,6 @@ from operator import itemgetter
 
 from launcher.answers import quote_screen, words
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.obstacles import obstacle
 from launcher.answers.plan_table import missing_text
 from launcher.answers.range_causes import on_average, why_wide
 from launcher.answers.table import Column, render
@@ -61,7 +60,7 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     lines = ["", title(quoted), "", *(piece for line in answer_lines(quoted) for piece in fold(f"  {line}", width))]
     causes = (on_average(quoted.usd), why_wide(quoted))
     lines += [piece for line in causes if line for piece in fold(f"  {line}", width)]
-    refused = not quoted.gate.allows_launch or obstacle(quoted, priced) is not None
+    refused = not quoted.gate.allows_launch or bool(priced.blocking)
     lines += gate_lines(quoted, priced, width) if refused else []
     lines += ["", *_bill(quoted, width, small=small or Decimal(0)), ""]
     if quoted.serving is None:
@@ -267,8 +266,8 @@ def _spot(quoted: Quote, width: int) -> list[str]:
 def gate_lines(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """The gate's decision on a launch, and what of the plan prevents one whichever row it takes."""
     gate = quoted.gate
-    if gate.allows_launch and (needed := obstacle(quoted, priced)) is not None:
-        return fold(f"  gate: a launch is refused: {quote_screen.blocking_text(needed)}", width)
+    if gate.allows_launch and priced.blocking:
+        return fold(f"  gate: a launch is refused: {quote_screen.blocking_text(priced.blocking[0])}", width)
     if gate.allows_launch:
         return ["  gate: a launch is allowed"]
     fix = f" ({gate.hint})" if gate.hint else ""

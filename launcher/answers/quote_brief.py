@@ -5,7 +5,6 @@ from itertools import groupby
 
 from launcher.answers import words
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.obstacles import obstacle
 from launcher.answers.quote import GROUPS, safety
 from launcher.answers.quote_screen import fact_lines, title, without_asking
 from launcher.model.enums import Level
@@ -26,8 +25,7 @@ HANGING = 4
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """A quote in at most twenty lines of eighty columns; `slipway quote` shows the rest."""
-    allowed = quoted.gate.allows_launch and obstacle(quoted, priced) is None
-    refused = () if allowed else ("Launch", "Deployment")
+    refused = () if quoted.gate.allows_launch and not priced.blocking else ("Launch", "Deployment")
     lines = fold(f"  {title(quoted, priced.short_id(rank))}", width)
     lines += fact_lines(quoted, priced, width, labels=(*LABELS, *refused))
     lines += fold(f"    {'; '.join((*_groups(quoted.components), 'more: -v'))}", width)

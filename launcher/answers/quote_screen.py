@@ -7,7 +7,6 @@ from itertools import groupby
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.obstacles import missing, obstacle
 from launcher.model.budget_stop import spending_limit, stop_text
 from launcher.model.enums import PREPAID, Basis, CheckpointMode, Level, PurchaseOption
 from launcher.model.finding import Finding
@@ -211,8 +210,8 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
         return "by hand", "into a cluster that exists: slipway render FILE -o DIR writes the manifests for kubectl"
     if not gate.allows_launch:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
-    if (needed := obstacle(quoted, priced)) is not None:
-        return "refused", blocking_text(needed)
+    if priced.blocking:
+        return "refused", blocking_text(priced.blocking[0])
     dated = words.basis_and_day(price) if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
@@ -323,10 +322,10 @@ def _next(quoted: Quote, rank: int, priced: Priced) -> str:
         return command(priced, "compare")
     if priced.standing(rank) in (Standing.OLD_PRICE, Standing.UNPRICED):
         return refresh_command(priced)
+    if priced.standing(rank) is Standing.UNNAMED and not priced.blocking:
+        return command(priced, "capacity" if quoted.serving is None else "compare")
     if not quoted.gate.allows_launch and len(priced.candidates) > 1:
         return command(priced, "plan")
     if priced.blocking or not quoted.gate.allows_launch:
         return command_for(priced, "quote", rank, "--explain")
-    to_buy = quoted.serving is None and any(missing(quoted))
-    other = "capacity" if to_buy else "compare" if quoted.serving is not None else ""
-    return command(priced, other) if other else command_for(priced, "launch", rank)
+    return command(priced, "compare") if quoted.serving is not None else command_for(priced, "launch", rank)

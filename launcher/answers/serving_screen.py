@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from launcher.answers import words
 from launcher.answers.headline import unpriced_answer
 from launcher.answers.lines import finding_line, fold
-from launcher.answers.obstacles import missing
 from launcher.answers.plan_screen import more_rows, other_groups, shown_ranks
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
@@ -30,7 +29,7 @@ def page(priced: Priced, width: int) -> list[str]:
 def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
     """The rows of the screen under their headings."""
     allowed, refused = ranks_by_standing(priced)
-    ready = [rank for rank in allowed if not any(missing(priced.row(rank)))]
+    ready = [rank for rank in allowed if priced.standing(rank) is Standing.ALLOWED]
     later = [rank for rank in allowed if rank not in ready]
     title = f"can be used once the plan is complete ({_missing_path(priced, later)})"
     groups = [(heading, ranks) for heading, ranks in (("can be used now", ready), (title, later)) if ranks]
@@ -39,7 +38,9 @@ def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
 
 def _missing_path(priced: Priced, ranks: Sequence[int]) -> str:
     """The keys of the plan file that a deployment of some rows needs."""
-    return " and ".join(dict.fromkeys(finding.path for rank in ranks for finding in missing(priced.row(rank))))
+    return " and ".join(
+        dict.fromkeys(finding.path for rank in ranks for finding in priced.candidates[rank - 1].unnamed)
+    )
 
 
 def _sections(priced: Priced, width: int) -> list[str]:

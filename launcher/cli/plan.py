@@ -170,7 +170,6 @@ def _with_fallback_types(file: Path, priced: "Priced", price_options: "PriceOpti
 def _save_plan(path: Path, priced: "Priced", selection: str | None) -> list[str]:
     import os
 
-    from launcher.answers.obstacles import obstacle
     from launcher.answers.quote import gate_lines
     from launcher.workflow.deploy.saved_plan import save_plan
     from launcher.workflow.quote.price import pick
@@ -179,7 +178,7 @@ def _save_plan(path: Path, priced: "Priced", selection: str | None) -> list[str]
     saved = save_plan(path, priced, rank, quoted, os.environ)
     verb = "launch" if priced.request.workload.train is not None else "deploy"
     line = f"saved: candidate {rank}, plan {saved.digest[:12]}, at most ${saved.usd_high:,.2f}, in {path}"
-    if not quoted.gate.allows_launch or obstacle(quoted, priced) is not None:
+    if not quoted.gate.allows_launch or priced.blocking:
         return ["", f"  {line}", *gate_lines(quoted, priced, output.terminal_width())]
     return ["", f"  {line}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
 

@@ -77,8 +77,16 @@ def quote(
     elif target is None:
         lines = _lines(quoted, rank, priced, verified, explained=explained)
         output.page(lines if explained else [*lines[:-1], *_origin_lines(given), *lines[-1:]])
-    if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
+    if _is_impossible(priced, rank, quoted) or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _is_impossible(priced: "Priced", rank: int, quoted: "Quote") -> bool:
+    """Whether the gate refuses the quote for what it is: what is to be bought is quoted before."""
+    from launcher.pricing.gate import IMPOSSIBLE
+    from launcher.pricing.standing import Standing
+
+    return quoted.gate.exit_code == IMPOSSIBLE and priced.standing(rank) is not Standing.UNNAMED
 
 
 def _pick(priced: "Priced", selection: str | None) -> "tuple[int, Quote]":

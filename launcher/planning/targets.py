@@ -5,6 +5,7 @@ from itertools import product
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
+from launcher.model.capacity import NOT_YET, OFFERED_PLAN
 from launcher.model.enums import Level, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
@@ -28,6 +29,20 @@ def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bo
     if option in (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK):
         return option.value in facts.usage_classes
     return target.is_managed or "on-demand" in facts.usage_classes
+
+
+def unnamed_capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Capacity that a target uses only if the user bought it before, and that the plan does not name."""
+    option, purchase = place.option, request.purchase
+    if option not in target_of(place.target).trains:
+        return
+    block, plan = purchase.reservation, purchase.training_plan
+    if option is PurchaseOption.CAPACITY_BLOCK and (block is None or block.id.endswith(NOT_YET)):
+        message = "nodes of a Capacity Block need the ID of the purchased block"
+        yield error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id")
+    if option is PurchaseOption.TRAINING_PLAN and (plan is None or plan.arn.endswith(OFFERED_PLAN)):
+        message = "instances of a training plan need the ARN of the purchased training plan"
+        yield error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn")
 
 
 def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:

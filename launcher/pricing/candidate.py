@@ -65,6 +65,10 @@ class Candidate(Protocol):
         """The findings that make the candidate impossible at any cost."""
 
     @property
+    def unnamed(self) -> tuple[Finding, ...]:
+        """What a launch needs and the plan does not name: capacity that the user bought, an endpoint's weights."""
+
+    @property
     def plan(self) -> Plan:
         """The plan with every choice decided."""
 

@@ -1,5 +1,6 @@
 """The gate between a quote and a launch: the quote must be priced, fresh, within the budget and without errors."""
 
+from collections.abc import Iterable, Iterator
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
@@ -13,7 +14,9 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.record import record
 from launcher.model.request import Budget
+from launcher.model.serving import UNTIL_DEPLOYED
 from launcher.model.units import number_of
+from launcher.planning.targets import unnamed_capacity
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.offers import own_price_name
 
@@ -62,7 +65,10 @@ def decide(
     commitment: NewCommitment | None = None,
     unknown_fees: tuple[str, ...] = (),
 ) -> Gate:
-    """The gate's decision; if several reasons hold, exit code 5 comes before 4 before 3."""
+    """The gate's decision; if several reasons hold, exit code 5 comes before 4 before 3.
+
+    What the user is still to buy or to name comes last: its price and the budget decide whether that is worth it.
+    """
     option = plan.place.option
     stopping = [finding for finding in findings if finding.level is Level.ERROR]
     if stopping:
@@ -90,7 +96,20 @@ def decide(
             reason = f"the {_option_name(made_of)} price is of {price.as_of}, and today is {rules.today}"
             hint = "set the clock of this computer"
         return Gate(verdict="refuse", exit_code=UNPRICED, reason=reason, hint=hint)
-    return _within_budget(plan, usd, usd_per_hour, rules)
+    over_budget = _over_budget(plan, usd, usd_per_hour, rules)
+    return over_budget or next(map(_unnamed, unnamed(plan, findings)), ALLOW)
+
+
+def unnamed(plan: Plan, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """What a launch needs and the plan does not name: the capacity that the user bought, or an endpoint's weights."""
+    if plan.request.workload.serve is None:
+        yield from unnamed_capacity(plan.request, plan.place)
+        return
+    yield from (finding for finding in findings if finding.code in UNTIL_DEPLOYED)
+
+
+def _unnamed(finding: Finding) -> Gate:
+    return Gate(verdict="refuse", exit_code=IMPOSSIBLE, reason=finding.message, hint=finding.hint)
 
 
 def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
@@ -109,7 +128,7 @@ def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
     )
 
 
-def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate:
+def _over_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate | None:
     budget = plan.request.budget
     limit = spending_limit(budget, rules.max_usd)
     if limit is not None and usd.high > limit[0]:
@@ -134,7 +153,7 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
             reason=reason,
             hint="raise budget.max_usd_per_hour or allow fewer nodes",
         )
-    return ALLOW
+    return None
 
 
 def _settings_below(usd: Decimal, budget: Budget, rules: GateRules) -> str:

@@ -42,7 +42,8 @@ def option_name(place: Place) -> str:
 class Pair:
     """The cheapest candidate of each side under one purchase option; a side is None if it has none.
 
-    `name` is the option in words. `allowed` means that both sides can be launched now, and no quota stops them.
+    `name` is the option in words. `allowed` means that both sides can be launched, and no quota stops them;
+    `to_buy` that capacity of one of them is to be bought before.
     `outcomes` are equally likely totals of GPU and of Trainium.
     """
 
@@ -50,6 +51,7 @@ class Pair:
     gpu: Quote | None
     trainium: Quote | None
     allowed: bool
+    to_buy: bool = False
     outcomes: BothOutcomes = ((), ())
 
     @property

@@ -168,7 +168,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def _allowed_hint(self) -> str:
         usd = self.candidates[0].usd or Decimal(0)
         shown = f"{usd:,.0f}" if usd >= WHOLE_USD else f"{usd:,.2f}"
-        return f"{self.context.rules.changes.rank} {self.short_id(1)} at ${shown} can be launched now"
+        used = "used" if self.candidates[0].place.option is PurchaseOption.BEDROCK else "launched"
+        return f"{self.context.rules.changes.rank} {self.short_id(1)} at ${shown} can be {used} now"
 
     def _cached_quote(self, rank: int) -> Quote:
         if rank not in self._quotes:

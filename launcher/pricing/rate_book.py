@@ -100,11 +100,11 @@ class RateBook:
         return row, self.forecast(here, row).middle if spot else float(row.usd)
 
     def _is_old(self, row: Row, rests: PurchaseOption) -> bool:
-        """Whether the gate refuses a row for its age."""
+        """Whether a row is too old for a launch on AWS."""
         key = (row.as_of, rests)
         if key not in self._ages:
             age = days_age(row.as_of, rests, self.rules.today, self.rules.max_age_days)
-            self._ages[key] = age.too_old and not self.rules.any_age
+            self._ages[key] = age.too_old
         return self._ages[key]
 
     def forecast(self, key: Key, row: Row) -> SpotForecast:

@@ -22,19 +22,23 @@ class Standing(IntEnum):
     """Allowed, and SageMaker may stop the job before its end: by the default of a quota, which an account can raise."""
     UNLISTED = 2
     """Allowed, and no source says that SageMaker sells the type in the region: its price follows from EC2's there."""
-    OLD_PRICE = 3
+    UNNAMED = 3
+    """Refused until the plan names the capacity that the user bought, or the weights that an endpoint loads."""
+    OLD_PRICE = 4
     """Refused until the price is read again."""
-    OVER_BUDGET = 4
-    UNKNOWN_FEES = 5
+    OVER_BUDGET = 5
+    UNKNOWN_FEES = 6
     """Refused until the plan gives the fees of its service."""
-    NOT_OWNED = 6
+    NOT_OWNED = 7
     """A commitment that a launch would not buy."""
-    IMPOSSIBLE = 7
-    UNPRICED = 8
+    IMPOSSIBLE = 8
+    UNPRICED = 9
 
 
 AT_RISK = (Standing.STOPPED, Standing.UNLISTED)
 """What a launch does not refuse, and may not end well."""
+COMPLETE = (Standing.ALLOWED, Standing.UNNAMED)
+"""What a launch accepts, or would accept if the plan named what the user bought or stored."""
 
 
 def standing(candidate: Candidate, gate: Callable[[], Gate]) -> Standing:
@@ -50,20 +54,24 @@ def standing(candidate: Candidate, gate: Callable[[], Gate]) -> Standing:
         return Standing.IMPOSSIBLE
     refused = (
         (Standing.NOT_OWNED, is_new_commitment(candidate.place, context.request)),
-        (Standing.UNKNOWN_FEES, bool(candidate.unknown_fees) and not context.rules.any_age),
+        (Standing.UNKNOWN_FEES, bool(candidate.unknown_fees)),
         (Standing.OLD_PRICE, is_old(price, candidate.place, context)),
     )
     reason = next((reason for reason, holds in refused if holds), Standing.ALLOWED)
     if reason is Standing.ALLOWED and _has_limit(context):
+        decision = gate()
         by_code = {0: Standing.ALLOWED, OVER_BUDGET: Standing.OVER_BUDGET}
-        reason = by_code.get(gate().exit_code, Standing.IMPOSSIBLE)
+        if decision.reason not in [finding.message for finding in candidate.unnamed]:
+            reason = by_code.get(decision.exit_code, Standing.IMPOSSIBLE)
+    if reason is Standing.ALLOWED and candidate.unnamed:
+        return Standing.UNNAMED
     return Standing.UNLISTED if reason is Standing.ALLOWED and is_unlisted(price) else reason
 
 
 def is_old(price: Price, place: Place, context: PricingContext) -> bool:
-    """Whether the gate refuses a price for its age."""
+    """Whether a price is too old for a launch on AWS."""
     rules = context.rules
-    return not rules.any_age and age(price, rests_on(place), rules.today, rules.max_age_days).too_old
+    return age(price, rests_on(place), rules.today, rules.max_age_days).too_old
 
 
 def _has_limit(context: PricingContext) -> bool:

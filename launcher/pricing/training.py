@@ -27,7 +27,7 @@ from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import Alternative, PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_candidates, all_places, best_candidates
-from launcher.pricing.standing import Standing, rank_candidates, standing
+from launcher.pricing.standing import COMPLETE, Standing, rank_candidates, standing
 from launcher.pricing.stop_findings import longest_run_h
 from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import (
@@ -279,14 +279,14 @@ def _by_optimizer(
     if not leaner:
         return tuple(candidates_of(resolution, everything=everything)), ()
     found = tuple(candidates_of(replace(resolution, groups=tuple(planned)), everything=everything))
-    if not any(standing_of(candidate) is Standing.ALLOWED for candidate in found):
+    if not any(standing_of(candidate) in COMPLETE for candidate in found):
         return tuple(candidates_of(resolution, everything=everything)), ()
     return found, tuple(candidates_of(replace(resolution, groups=tuple(leaner)), everything=False))
 
 
 def _with_leaner(candidates: Sequence[TrainingCandidate], leaner: Iterable[TrainingCandidate]) -> Iterator[Finding]:
     """A note of the cheapest candidate that a leaner optimizer would allow, if it costs less than the first one."""
-    allowed = (candidate for candidate in leaner if standing_of(candidate) is Standing.ALLOWED)
+    allowed = (candidate for candidate in leaner if standing_of(candidate) in COMPLETE)
     cheapest = min(allowed, key=order, default=None)
     if cheapest is None or cheapest.usd is None or not candidates or cheapest.usd >= (candidates[0].usd or 0):
         return

@@ -15,6 +15,7 @@ from launcher.model.plan import Place, Plan
 from launcher.model.record import record, unlocked_property
 from launcher.model.work import Work
 from launcher.planning.quotas import account_findings, quota_needs
+from launcher.planning.targets import unnamed_capacity
 from launcher.pricing.bill_lines import UNITS, JobSize, component, components, line_usd, sum_units
 from launcher.pricing.chances import needed_retries
 from launcher.pricing.compute import Charge, boot_hours, charge
@@ -211,6 +212,11 @@ class TrainingCandidate:
         """The findings that make the candidate impossible at any cost."""
         found = (*refusals(self.place, self.work, self.charge, self.context), *self.against)
         return (*found, *self._small_quotas()) if self.context.quotas else found
+
+    @property
+    def unnamed(self) -> tuple[Finding, ...]:
+        """The capacity that the user is to buy, and that the plan does not name."""
+        return tuple(unnamed_capacity(self.context.request, self.place))
 
     def _small_quotas(self) -> Iterator[Finding]:
         """The account's quotas that do not allow the plan."""

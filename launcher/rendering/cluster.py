@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.tags import CLUSTER_TAG, DIGEST_TAG, PLAN_TAG, Tag
-from launcher.targets.registry import target_of
 
 CLUSTER_FILE = "cluster.yaml"
 """The file name of a cluster's configuration among the rendered files, for every target."""
@@ -47,19 +45,6 @@ def unknown_types(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Fi
         for name in types
         if name not in instances
     )
-
-
-def unnamed_capacity(plan: Plan) -> Iterator[Finding]:
-    """Capacity that a target uses only if the user bought it before, and that the plan does not name."""
-    option, purchase = plan.place.option, plan.request.purchase
-    if option not in target_of(plan.place.target).trains:
-        return
-    if option is PurchaseOption.CAPACITY_BLOCK and purchase.reservation is None:
-        message = "nodes of a Capacity Block need the ID of the purchased block"
-        yield error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id")
-    if option is PurchaseOption.TRAINING_PLAN and purchase.training_plan is None:
-        message = "instances of a training plan need the ARN of the purchased training plan"
-        yield error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn")
 
 
 def repeated_types(plan: Plan) -> Iterator[Finding]:

@@ -24,7 +24,6 @@ from launcher.answers.html.svg import (
     upright,
 )
 from launcher.answers.lines import finding_line
-from launcher.answers.obstacles import obstacle
 from launcher.answers.plan_rows import incomplete_note
 from launcher.answers.price_ages import price_ages, price_dates
 from launcher.answers.ranges import MIN_SHARE, average, causes, ends
@@ -80,8 +79,9 @@ def page(priced: Priced, every: Priced | None) -> str:
 
 def _refusal(priced: Priced, quoted: Quote) -> str:
     """Why a launch of a row is refused; "" if it is allowed."""
-    needed = obstacle(quoted, priced)
-    return needed.message if needed is not None else "" if quoted.gate.allows_launch else quoted.gate.reason
+    if priced.blocking:
+        return priced.blocking[0].message
+    return "" if quoted.gate.allows_launch else quoted.gate.reason
 
 
 def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
@@ -247,7 +247,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     for letter, (x, y, *_) in zip(LETTERS, front, strict=False):
         parts.append(text_at(wide.at(x), tall.at(y) + 18, letter, "tick"))
     named = "; ".join(
-        f"{letter} {name_of(quoted)}: {words.hours(x)} h"
+        f"{letter} {name_of(quoted)}: {words.hours(x)} h{'' if quoted.gate.allows_launch else ', refused now'}"
         for letter, (x, *_, quoted) in zip(LETTERS, front, strict=False)
     )
     # Those on the line are drawn last, over what they beat.

@@ -14,7 +14,7 @@ from launcher.model.fleet import ONE_EACH, Fleet, Hosting
 from launcher.model.money import CostComponent, Price, Unpriced, sum_usd
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record
-from launcher.model.serving import ServingEstimate, ServingFacts
+from launcher.model.serving import UNTIL_DEPLOYED, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
 from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.model.workload import ServingWorkload
@@ -157,6 +157,11 @@ class ServingCandidate:
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that make the candidate impossible at any cost."""
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+    @property
+    def unnamed(self) -> tuple[Finding, ...]:
+        """The weights, or the training plan, that a deployment needs and the plan does not name."""
+        return tuple(finding for finding in self.findings if finding.code in UNTIL_DEPLOYED)
 
     @cached_property
     def plan_month(self) -> PlanMonth | None:

@@ -16,6 +16,7 @@ from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.tags import RUN_TAG
 from launcher.planning.disks import training_volume_gib
+from launcher.planning.targets import unnamed_capacity
 from launcher.rendering import batch, kubernetes_pod
 from launcher.rendering.batch import JobSettings, NodeView
 from launcher.rendering.cluster import (
@@ -24,7 +25,6 @@ from launcher.rendering.cluster import (
     notify_findings,
     repeated_types,
     unknown_types,
-    unnamed_capacity,
 )
 from launcher.rendering.engine import render_template
 from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, pod_spec
@@ -174,7 +174,7 @@ class Ec2Files(TargetFiles):
         if unknown := unknown_types(plan, instances):
             return unknown
         refused = Ec2Instances().refusals(plan.request, place, instances)
-        named = (*unnamed_capacity(plan), *repeated_types(plan), *notify_findings(plan))
+        named = (*unnamed_capacity(plan.request, plan.place), *repeated_types(plan), *notify_findings(plan))
         return (*refused, *named, *batch.findings(plan))
 
     def cluster_files(

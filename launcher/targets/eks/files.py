@@ -13,8 +13,9 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.tags import Tag
+from launcher.planning.targets import unnamed_capacity
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, unknown_types, unnamed_capacity
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, unknown_types
 from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import render_template
 from launcher.rendering.kubernetes_pod import resource_name
@@ -177,7 +178,11 @@ class EksFiles(PodFiles):
             return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
         if unknown := unknown_types(plan, instances):
             return unknown
-        problems = (*Eks().refusals(plan.request, place, instances), *unnamed_capacity(plan), *notify_findings(plan))
+        problems = (
+            *Eks().refusals(plan.request, place, instances),
+            *unnamed_capacity(plan.request, plan.place),
+            *notify_findings(plan),
+        )
         return (
             problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
         )

@@ -11,6 +11,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import MOUNT_PATH, USER, replaces_failed_starts
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.planning.targets import unnamed_capacity
 from launcher.rendering.cluster import (
     CLUSTER_FILE,
     cluster_name,
@@ -18,7 +19,6 @@ from launcher.rendering.cluster import (
     queue_name,
     tags,
     unknown_types,
-    unnamed_capacity,
 )
 from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames
@@ -34,7 +34,10 @@ LIFECYCLE_FOLDER = "lifecycle"
 def instance_findings(target: HyperPodTarget, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why HyperPod cannot provide the plan's nodes, for any scheduler; empty if it can."""
     unknown = unknown_types(plan, instances)
-    return unknown or (*target.refusals(plan.request, plan.place, instances), *unnamed_capacity(plan))
+    return unknown or (
+        *target.refusals(plan.request, plan.place, instances),
+        *unnamed_capacity(plan.request, plan.place),
+    )
 
 
 def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:

@@ -14,6 +14,7 @@ from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.nat import egress
+from launcher.planning.targets import unnamed_capacity
 from launcher.rendering.cluster import (
     CLUSTER_FILE,
     notify_findings,
@@ -21,7 +22,6 @@ from launcher.rendering.cluster import (
     repeated_types,
     tags,
     unknown_types,
-    unnamed_capacity,
 )
 from launcher.rendering.engine import render_template
 from launcher.rendering.image import image_files
@@ -199,7 +199,7 @@ class ParallelClusterFiles(TargetFiles):
             allowed = ", ".join(_CAPACITY_TYPES)
             message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
             problems.append(error("option-without-nodes", "purchase.option", message))
-        problems += unnamed_capacity(plan)
+        problems += unnamed_capacity(plan.request, plan.place)
         if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
             message = "spot instances cannot use a reservation"
             problems.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))

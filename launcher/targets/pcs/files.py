@@ -14,6 +14,7 @@ from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.tags import Tag
+from launcher.planning.targets import unnamed_capacity
 from launcher.rendering.cluster import (
     CLUSTER_FILE,
     cluster_name,
@@ -21,7 +22,6 @@ from launcher.rendering.cluster import (
     queue_name,
     repeated_types,
     unknown_types,
-    unnamed_capacity,
 )
 from launcher.rendering.engine import render_template
 from launcher.rendering.names import ClusterNames
@@ -206,7 +206,7 @@ class PcsFiles(TargetFiles):
         if unknown := unknown_types(plan, instances):
             return unknown
         refused = Pcs().refusals(plan.request, place, instances)
-        return (*refused, *unnamed_capacity(plan), *repeated_types(plan), *notify_findings(plan))
+        return (*refused, *unnamed_capacity(plan.request, plan.place), *repeated_types(plan), *notify_findings(plan))
 
     def cluster_files(
         self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames

@@ -21,9 +21,10 @@ from launcher.planning.disks import training_volume_gib
 from launcher.planning.nat import egress
 from launcher.planning.quotas import default_run_s
 from launcher.planning.secrets import reference_findings
+from launcher.planning.targets import unnamed_capacity
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings
-from launcher.rendering.cluster import notify_findings, tags, unknown_types, unnamed_capacity
+from launcher.rendering.cluster import notify_findings, tags, unknown_types
 from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, job_name, pod_spec
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
 from launcher.rendering.node import script_text
@@ -164,7 +165,12 @@ class SageMakerTrainingFiles(TargetFiles):
             *SageMakerTraining().refusals(plan.request, place, instances),
             *_image_findings(plan, instances[place.instance_type]),
         )
-        return (*refused, *unnamed_capacity(plan), *reference_findings(plan.request.run), *notify_findings(plan))
+        return (
+            *refused,
+            *unnamed_capacity(plan.request, plan.place),
+            *reference_findings(plan.request.run),
+            *notify_findings(plan),
+        )
 
     def cluster_files(
         self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames

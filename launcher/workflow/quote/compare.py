@@ -34,7 +34,7 @@ from launcher.pricing.pairs import (
 )
 from launcher.pricing.port import DAYS_PER_MONTH, Port, port
 from launcher.pricing.priced import LACKING, NEURON, NVIDIA, Priced
-from launcher.pricing.standing import Standing
+from launcher.pricing.standing import COMPLETE, Standing
 from launcher.pricing.totals import outcomes
 from launcher.pricing.training import TrainingPriced
 from launcher.pricing.training_candidate import TrainingCandidate
@@ -341,7 +341,8 @@ def _pair(name: str, gpu: tuple[Priced, int] | None, trainium: tuple[Priced, int
         name=name,
         gpu=None if gpu is None else gpu[0].quote(gpu[1]),
         trainium=None if trainium is None else trainium[0].quote(trainium[1]),
-        allowed=all(priced.standing(rank) is Standing.ALLOWED for priced, rank in sides),
+        allowed=all(priced.standing(rank) in COMPLETE for priced, rank in sides),
+        to_buy=any(priced.standing(rank) is Standing.UNNAMED for priced, rank in sides),
         outcomes=(_outcomes(gpu), _outcomes(trainium)),
     )
 

@@ -204,9 +204,11 @@ def test_approval_without_selection_is_of_the_candidate_that_a_launch_would_choo
     text = "slipway: 1\nname: open\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
     path = write(tmp_path, text + "target: {kind: [ec2]}\nbudget: {stop_at_usd: 2000}\n")
     day, how = datetime(2026, 11, 20, 12, tzinfo=UTC), PriceOptions(max_usd=Decimal(2000))
-    oldest = price(path, day, replace(how, any_age=True)).quote(1)
+    oldest = price(path, day, replace(how, max_price_age=3650)).quote(1)
     picked = quoted_for_approval(path, day, how, selection=None, sandbox=False)
     assert picked.quoted.digest == price(path, day, how).quote(1).digest != oldest.digest
+    rehearsed = quoted_for_approval(path, day, how, selection=None, sandbox=True)
+    assert rehearsed.quoted.digest == picked.quoted.digest
     with pytest.raises(OverBudgetError) as refused:
         quoted_for_approval(
             path, day, replace(how, max_usd=Decimal(100)), selection=picked.quoted.digest, sandbox=False

@@ -17,6 +17,7 @@ from launcher.answers.quote_screen import page as quote_screen_page
 from launcher.model.units import duration_text
 from launcher.pricing import priced
 from launcher.pricing.priced import Priced
+from launcher.pricing.standing import Standing
 from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -462,18 +463,30 @@ def test_capacity_to_be_bought_is_not_called_launchable(price_text, slipway, mon
         assert (code == 0) is allowed, refusal
 
 
-def test_default_row_is_the_cheapest_that_a_launch_takes_not_a_block_to_be_bought(price_text, slipway):
+def test_default_row_is_the_cheapest_that_a_launch_accepts_not_a_block_to_be_bought(price_text, slipway):
     text = CAPACITY.replace("[capacity-block, training-plan, on-demand]", "[capacity-block, on-demand]")
     age = ("--max-price-age", "3650")
     priced_plan = price_text(text, max_price_age=3650)
-    assert priced_plan.row(1).plan.place.option.value == "capacity-block"
+    block = next(rank for rank in range(2, 99) if priced_plan.standing(rank) is Standing.UNNAMED)
+    assert priced_plan.row(block).usd.mid < priced_plan.row(1).usd.mid
+    rows = document(priced_plan)["candidates"]
+    gates = {row["purchase_option"]: row["gate"] for row in reversed(rows) if row["usd"] is not None}
+    assert gates["on-demand"]["verdict"] == "allow"
+    refused = gates["capacity-block"]
+    assert (refused["verdict"], refused["exit_code"]) == ("refuse", 5)
+    assert "need the ID of the purchased block" in refused["reason"]
+    assert rows[0]["gate"]["verdict"] == "allow"
     _, out, err = slipway("quote", "plan.yaml", *age)
     assert "on demand" in out.splitlines()[1]
     assert "slipway launch plan.yaml" in err
     picked = out.splitlines()[1].split()[-1]
     assert f"--pick {picked}" in slipway("plan", "plan.yaml", *age).err
     price_text(text.replace(", on-demand", ""), max_price_age=3650)
-    assert "capacity block" in slipway("quote", "plan.yaml", *age).out.splitlines()[1]
+    alone = slipway("quote", "plan.yaml", *age)
+    assert "capacity block" in alone.out.splitlines()[1]
+    # The price of capacity is asked before it is bought.
+    assert alone.code == 0
+    assert slipway("launch", "plan.yaml", "--sandbox", "--dry-run", "--yes").code == 5
 
 
 def test_number_in_place_of_an_id_is_said_to_be_a_rank_with_its_id(price_text, slipway):

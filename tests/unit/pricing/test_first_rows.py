@@ -48,10 +48,21 @@ def test_a_budget_that_refuses_every_row_leaves_none_out(priced: Pricer):
     assert page(first, 120) == page(whole, 120)
 
 
+@pytest.mark.parametrize("options", [["capacity-block", "training-plan", "on-demand"], ["capacity-block", "spot"]])
+def test_capacity_to_be_bought_has_its_rows_on_the_first_screen(priced: Pricer, options):
+    changes = plan({}, {"tokens_b": 20.0}, option=options)
+    whole, first = priced(changes, max_price_age=3650), priced(changes, max_price_age=3650, first_rows=MAX_ROWS)
+    shown = {first.standing(rank) for rank in shown_ranks(first)[0]}
+    assert shown == {Standing.ALLOWED, Standing.UNNAMED}
+    for width in (80, 120):
+        assert page(first, width) == page(whole, width)
+    assert len(first.candidates) < len(whole.candidates)
+
+
 def test_new_commitments_are_priced_if_no_other_refused_row_is_cheaper(priced: Pricer):
     target = {"instance_type": FEW_TYPES, "region": ["us-east-1", "us-east-2"]}
     changes = plan(target, {"tokens_b": 600.0}, option=["on-demand", "reserved", "savings-plan"])
-    whole, first = priced(changes, any_age=True), priced(changes, any_age=True, first_rows=MAX_ROWS)
+    whole, first = priced(changes, max_price_age=3650), priced(changes, max_price_age=3650, first_rows=MAX_ROWS)
     committed = [
         candidate.place.option in (PurchaseOption.RESERVED, PurchaseOption.SAVINGS_PLAN)
         for candidate in first.candidates

@@ -88,6 +88,15 @@ def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
     assert gate(priced, {"purchase": {"option": "on-demand"}}, max_price_age=0).exit_code == 4
 
 
+def test_rows_have_the_same_order_in_the_sandbox_where_age_is_a_warning(priced):
+    plan = {"purchase": {"option": ["spot", "on-demand"]}, "target": {"region": "us-east-2"}}
+    on_aws, in_sandbox = priced(plan), priced(plan, any_age=True)
+    assert [row.digest for row in in_sandbox.candidates] == [row.digest for row in on_aws.candidates]
+    spot = next(rank for rank in range(2, 9) if in_sandbox.quote(rank).plan.place.option == "spot")
+    assert in_sandbox.quote(spot).usd.mid < in_sandbox.quote(1).usd.mid
+    assert (in_sandbox.quote(spot).gate.allows_launch, on_aws.quote(spot).gate.exit_code) == (True, 4)
+
+
 def test_budget_is_compared_with_the_high_estimate(priced):
     quoted = priced({"workload": {"train": {"hours": None, "tokens_b": 2}}, "purchase": OWN}).quote(1)
     between = (quoted.usd.mid + quoted.usd.high) / 2

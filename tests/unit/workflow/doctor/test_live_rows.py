@@ -19,7 +19,7 @@ from tests.emulators.aws_account import DENIED, EC2_DENIED
 from tests.unit.workflow.doctor.conftest import BEGINS, NOW, PLAN, block, quotas
 
 pytestmark = pytest.mark.server
-OPTIONS = PriceOptions(any_age=True)
+OPTIONS = PriceOptions(max_price_age=3650)
 
 
 @pytest.fixture
@@ -55,8 +55,9 @@ def test_offered_capacity_block_becomes_row_at_fee(with_live_rows):
     assert "cb-00000000000000001" in one.note
     assert f"from {BEGINS:%Y-%m-%d %H:%M} UTC" in one.note
     assert len(after.candidates) == len(before.candidates) + 2
-    totals = [candidate.usd for candidate in after.candidates if candidate.usd is not None]
-    assert totals == sorted(totals)
+    keys = [(after.standing(rank), row.usd) for rank, row in enumerate(after.candidates, 1) if row.usd is not None]
+    assert keys == sorted(keys)
+    assert [(row.gate.verdict, row.gate.exit_code) for row in (one, two)] == [("refuse", 5)] * 2
     assert messages[-1].startswith("2 current offers")
     text = " ".join(" ".join(page(after, 120, everything=True, called=True)).split())
     assert "cb-00000000000000001" in text
