@@ -89,8 +89,8 @@ class TestP5Spot:
 
         for start in (
             "guard: planned CLUSTER p5-spot",
-            f"days that {group} is kept: planned 30, found 365",
-            "event rules are on: planned yes, found no",
+            f"retention in days of {group}: planned 30, found 365",
+            "event rules are enabled: planned yes, found no",
             "checkpoint bucket blocks public access: planned yes, found no",
             "monthly budget, $: planned 1000, found 4000",
             "alarms on: planned",

@@ -25,7 +25,7 @@ def cluster(reading: Reading) -> None:
     queue = next((queue for queue in queues if queue.instance_type == place.instance_type), None)
     if queue is not None:
         checks.equal("cluster nodes at most", place.nodes, queue.maximum)
-        checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
+        checks.equal("cluster capacity type", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
 
 
 def cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[BilledInstances]:

@@ -155,7 +155,7 @@ def request_bucket(reading: Reading) -> None:
         checks.holds("bucket of requests accepts TLS only", state.tls_only)
         checks.equal("bucket's own key", reading.plan.request.storage.kms_key_arn, state.kms_key)
         days = {rule["ID"]: rule.get("Expiration", {}).get("Days") for rule in state.lifecycle}.get("expire")
-        checks.equal("days that requests are kept", RETENTION_DAYS, days)
+        checks.equal("retention in days of requests", RETENTION_DAYS, days)
 
 
 def metric_alarms(reading: Reading) -> None:

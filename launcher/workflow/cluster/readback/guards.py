@@ -87,7 +87,7 @@ def guard(reading: Reading) -> None:
         for rule in (rules.describe(reading.session, id_) for id_ in _rules(reading))
         if state.arn in [target["Arn"] for target in rule["Targets"]]
     }
-    checks.holds("guard may be called by its rules", callers and callers <= state.callers)
+    checks.holds("guard lets its rules invoke it", callers and callers <= state.callers)
 
 
 def _rules(reading: Reading) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def event_rules(reading: Reading) -> None:
     checks, plan = reading.checks, reading.plan
     described_rules = [rules.describe(reading.session, rule) for rule in _rules(reading)]
     enabled = all(rule["State"] == "ENABLED" and rule["Targets"] for rule in described_rules)
-    checks.holds("event rules are on", enabled)
+    checks.holds("event rules are enabled", enabled)
     schedules = {rule["ScheduleExpression"] for rule in described_rules if rule.get("ScheduleExpression")}
     checks.equal("guard is called at", {"rate(5 minutes)"}, schedules)
     row = target_of(plan.place.target).guard

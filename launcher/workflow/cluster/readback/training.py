@@ -176,7 +176,7 @@ def log_retention(reading: Reading) -> None:
             for log_group in log_groups.log_groups(reading.session, group)
             if log_group.name == group
         ]
-        reading.checks.equal(f"days that {group} is kept", [LOG_RETENTION_DAYS], days)
+        reading.checks.equal(f"retention in days of {group}", [LOG_RETENTION_DAYS], days)
 
 
 def session_log(reading: Reading) -> None:
