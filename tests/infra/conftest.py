@@ -1,4 +1,8 @@
-"""The stacks of every example that is one plan, synthesised once with cdk.json's context and cdk-nag's rules."""
+"""The stacks of every example that is one plan, synthesised once with cdk.json's context and cdk-nag's rules.
+
+aws-cdk-lib takes a second of processor time to load, in Python and in Node: the tests of this folder import it, and
+what needs it, when they run, for every worker collects them and one runs them.
+"""
 
 import copy
 import json
@@ -8,12 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-import aws_cdk as cdk
 import pytest
-from cdk_nag import AwsSolutionsChecks
 
-from infra import app
-from infra.build import build_app
 from launcher import plan_file
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
@@ -124,6 +124,11 @@ def synthesised(tmp_path_factory, plan_named, catalog, context):
 
     cdk-nag's rules take a third of a synthesis: they read plans without further context, and what shall be `ruled`.
     """
+    import aws_cdk as cdk
+    from cdk_nag import AwsSolutionsChecks
+
+    from infra.build import build_app
+
     done = {}
 
     def synthesise(source, *, ruled=None, **more):
@@ -210,6 +215,9 @@ class AppRun(NamedTuple):
 @pytest.fixture
 def run_app(tmp_path, context, capsys):
     """Run the app in this process, with a plan in its context; test_app.py starts it once as a program."""
+    import aws_cdk as cdk
+
+    from infra import app
 
     def run(plan, account=None, **more):
         values = more if plan is None else {**context, "plan": str(plan), **more}

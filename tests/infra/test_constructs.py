@@ -10,25 +10,34 @@ import sys
 from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_autoscaling as autoscaling
-from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_kms as kms
-from cdk_nag import AwsSolutionsChecks
 
-from infra import chart_files
-from infra.stacks import hyperpod_eks
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.cdk import toolchain
 from launcher.cdk.chart import packed_chart
 from launcher.model.errors import SlipwayError
-from slipway_aws import BudgetGate, CheckpointStore, Network, NodeSecurityGroup, SlipwayCluster, SlipwayEndpoint
 from tests.infra.conftest import FILES
 from tests.infra.linting import complaints
 from tests.plans import ROOT
 from tests.unit.conftest import content, pins  # noqa: F401 - fixtures
+
+if TYPE_CHECKING:  # `loaded` gives them to the tests
+    import aws_cdk as cdk  # noqa: TC004
+    from aws_cdk import aws_autoscaling as autoscaling  # noqa: TC004
+    from aws_cdk import aws_ec2 as ec2  # noqa: TC004
+    from aws_cdk import aws_kms as kms  # noqa: TC004
+    from cdk_nag import AwsSolutionsChecks  # noqa: TC004
+
+    from slipway_aws import (  # noqa: TC004
+        BudgetGate,
+        CheckpointStore,
+        Network,
+        NodeSecurityGroup,
+        SlipwayCluster,
+        SlipwayEndpoint,
+    )
 
 PAGE = (ROOT / "docs/constructs.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"<!-- file: (\S+) -->\n```(?:yaml|python)\n(.*?)```", PAGE, re.DOTALL)
@@ -51,6 +60,21 @@ purchase: {option: on-demand}
 budget: {max_usd: 60}
 run: {command: [python3, train.py]}
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded():
+    """The names above, when the tests run and not when they are collected."""
+    import aws_cdk
+    import cdk_nag
+    from aws_cdk import aws_autoscaling, aws_ec2, aws_kms
+
+    import slipway_aws
+
+    parts = ("BudgetGate", "CheckpointStore", "Network", "NodeSecurityGroup", "SlipwayCluster", "SlipwayEndpoint")
+    globals().update({name: getattr(slipway_aws, name) for name in parts})
+    globals().update(cdk=aws_cdk, autoscaling=aws_autoscaling, ec2=aws_ec2, kms=aws_kms)
+    globals().update(AwsSolutionsChecks=cdk_nag.AwsSolutionsChecks)
 
 
 @pytest.fixture
@@ -217,8 +241,8 @@ def small_chart(monkeypatch, tmp_path, pins, content):  # noqa: F811 - fixtures
     """The pins of a small chart, the folder with its files, and the packed chart."""
     for name, data in content.items():
         (tmp_path / name).write_bytes(data)
-    for module in (chart_files, hyperpod_eks):
-        monkeypatch.setattr(module, "chart_pins", lambda: pins)
+    for module in ("infra.chart_files", "infra.stacks.hyperpod_eks"):
+        monkeypatch.setattr(f"{module}.chart_pins", lambda: pins)
     return pins, tmp_path, packed_chart(pins, content)
 
 

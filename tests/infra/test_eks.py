@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 import yaml
 
-from infra.parts.guardrails import guard_of
 from launcher.cdk.commands import Assembly as Synthesised
 from launcher.cdk.control_part import control_part
 from launcher.model.errors import ImpossibleError
@@ -284,6 +283,8 @@ class TestRights:
         assert example.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
 
     def test_pod_counter_of_guard_has_view_access(self, example):
+        from infra.parts.guardrails import guard_of
+
         entries = example.resources("training", "AWS::EKS::AccessEntry").values()
         (entry,) = [entry for entry in entries if "ClusterAdmin" not in json.dumps(entry["AccessPolicies"])]
         assert "AmazonEKSViewPolicy" in json.dumps(entry["AccessPolicies"])

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import pytest
 from moto.s3.models import s3_backends
 
-from infra.parts.guard_function import EMPTY_STATE
 from tests.infra.guard_account import ACCOUNT, NOW, STATE, client
 from tests.infra.guard_modules import guard_module
 
@@ -167,6 +166,8 @@ class TestTimeLimit:
 
 class TestState:
     def test_template_value_written_again_does_not_reset_spending(self, aws, run_checks):
+        from infra.parts.guard_function import EMPTY_STATE
+
         aws.nodes(2)
         run_checks(0, 4)
         client("ssm").put_parameter(Name=STATE, Value=EMPTY_STATE, Type="String", Overwrite=True)

@@ -6,7 +6,6 @@ import re
 import pytest
 import yaml
 
-from infra.build import build_app
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
@@ -269,6 +268,8 @@ class TestOutputs:
     ],
 )
 def test_invalid_plan_refused_before_synthesis(catalog, tmp_path, extra, code):
+    from infra.build import build_app
+
     target = {"kind": "hyperpod-slurm", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 4}
     plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
     plan["target"] = {**target, **extra.get("target", {})}

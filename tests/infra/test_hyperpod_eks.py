@@ -6,8 +6,6 @@ import json
 import pytest
 import yaml
 
-from infra.build import build_app
-from infra.stacks.hyperpod_eks import start_commands
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model import eks
 from launcher.model.errors import ImpossibleError
@@ -251,6 +249,8 @@ class TestRights:
 
 @pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])
 def test_start_commands_add_all_workers_in_batches(nodes, added):
+    from infra.stacks.hyperpod_eks import start_commands
+
     commands = start_commands("us-west-2", "slipway-x", nodes)
     assert [int(command.rpartition("=")[2]) for command in commands] == added
     assert all("--nodes-to-add InstanceGroupName=workers," in command for command in commands)
@@ -268,6 +268,8 @@ def test_start_commands_add_all_workers_in_batches(nodes, added):
     ],
 )
 def test_invalid_plan_refused_before_synthesis(catalog, tmp_path, extra, code):
+    from infra.build import build_app
+
     target = {"kind": "hyperpod-eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2}
     plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
     plan["target"] = {**target, **extra.get("target", {})}

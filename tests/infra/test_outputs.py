@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from infra.parts.outputs import DESCRIPTIONS
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "infra"
@@ -22,4 +21,6 @@ def test_every_stack_output_has_description(path):
 
 @pytest.mark.parametrize("name", [*OUTPUTS.values(), *HYPERPOD_OUTPUTS.values()])
 def test_every_output_read_by_launches_has_description(name):
+    from infra.parts.outputs import DESCRIPTIONS
+
     assert DESCRIPTIONS[name]

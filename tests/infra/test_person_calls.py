@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import pytest
 
-from infra.stacks.pcs import LOG_TYPES
 from launcher import plan_file
 from launcher.aws import bootstrap
 from launcher.catalog.assets import root
@@ -238,6 +237,8 @@ def hyperpod_eks_case(own):
 
 
 def pcs_case(own):
+    from infra.stacks.pcs import LOG_TYPES
+
     controller = f"arn:aws:pcs:{own.place}:cluster/pcs_x"
     for call in ("GetCluster", "ListQueues", "ListComputeNodeGroups"):
         yield f"pcs:{call}", controller, {}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from infra.build import build_app
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.planning.pin import pinned_plan
 from tests import plans
@@ -58,6 +57,8 @@ def request_of(extra):
 
 @pytest.mark.parametrize("extra, code, message", BAD.values(), ids=BAD)
 def test_invalid_plan_refused_with_path_and_fix(catalog, tmp_path, extra, code, message):
+    from infra.build import build_app
+
     with pytest.raises(ImpossibleError) as refusal:
         build_app(pinned_plan(request_of(extra), catalog), outdir=tmp_path)
     findings = {finding.code: finding for finding in refusal.value.findings}
@@ -76,5 +77,7 @@ def test_too_long_name_refused_on_reading():
 @pytest.mark.parametrize("key", ["usd_per_hour", "max_usd"])
 @pytest.mark.parametrize("value", ["free", "-1", "0", "nan"])
 def test_context_money_must_be_positive_amount(catalog, tmp_path, key, value):
+    from infra.build import build_app
+
     with pytest.raises(UnreadableInputError, match=f"context {key} must be dollars above 0, got {value}"):
         build_app(pinned_plan(request_of({}), catalog), context={key: value}, outdir=tmp_path)

@@ -5,9 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Stack
 
-from infra.by_hand import removal_note
 from tests.plans import ROOT
 
 LOG_GROUP, BUCKET = "AWS::Logs::LogGroup", "AWS::S3::Bucket"
@@ -106,6 +104,8 @@ def list_names(value):
 @pytest.fixture
 def stacks():
     """A network, a protected store and the stack of a cluster, in this order."""
+    from aws_cdk import App, Stack
+
     app = App()
     return [
         Stack(app, "slipway-x-network"),
@@ -128,15 +128,21 @@ def stacks():
     ],
 )
 def test_removal_note_names_the_commands_of_each_kind(plan_at, stacks, example, words):
+    from infra.by_hand import removal_note
+
     assert words in "\n".join(removal_note(plan_at(ROOT / f"examples/{example}.yaml"), stacks, Path("p.yaml")))
 
 
 def test_removal_note_of_path_with_a_space_is_one_word_of_the_shell(plan_at, stacks):
+    from infra.by_hand import removal_note
+
     note = removal_note(plan_at(ROOT / "examples/p5-spot.yaml"), stacks, Path("my plans/p.yaml"))
     assert any("slipway cdk -- destroy -c 'plan=my plans/p.yaml' slipway-x-training" in line for line in note)
 
 
 def test_removal_note_of_unprotected_stacks_is_empty(plan_at, stacks):
+    from infra.by_hand import removal_note
+
     assert removal_note(plan_at(ROOT / "examples/p5-spot.yaml"), stacks[:1], Path("p.yaml")) == []
 
 

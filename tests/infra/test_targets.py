@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from infra.targets import builder_of
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.targets.eks.target import Eks
@@ -39,6 +38,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", [kind for kind, facts in TARGETS.items() if facts.deployed])
 def test_every_deployed_target_has_builder(kind):
+    from infra.targets import builder_of
+
     assert {"findings", "build"} <= set(vars(builder_of(kind)))
 
 
@@ -47,6 +48,8 @@ class UndeployedEks(Eks):
 
 
 def test_undeployed_target_refused_naming_deployed_targets(monkeypatch):
+    from infra.targets import builder_of
+
     targets = {**TARGETS, TargetKind.EKS: UndeployedEks()}
     monkeypatch.setattr("infra.targets.TARGETS", targets)
     monkeypatch.setattr("infra.targets.target_of", targets.__getitem__)

@@ -4,7 +4,6 @@ import json
 
 import yaml
 
-from infra.parts.node_policy import secret_statements
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
 from launcher.targets.parallelcluster.files import cluster_yaml
@@ -141,6 +140,8 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         assert secret["Resource"] == "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
 
     def test_secret_with_several_json_keys_granted_once(self):
+        from infra.parts.node_policy import secret_statements
+
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
         read, use_keys = secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
         assert read.resources == [arn]

@@ -27,7 +27,6 @@ from launcher.workflow.run.existing_down import joined_plan, remove_jobs, survey
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 
-pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("existing-cluster")]
 
 REGION = "us-east-2"

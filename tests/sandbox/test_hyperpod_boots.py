@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from infra.parts.hyperpod_lifecycle import FOLDER
 from launcher import plan_file
 from launcher.aws.session import Session
 from launcher.catalog.assets import asset
@@ -72,6 +71,7 @@ def client(sandbox):
 @pytest.fixture
 def failing(client, tmp_path, catalog):
     """A priced plan whose node.sh fails on every worker."""
+    from infra.parts.hyperpod_lifecycle import FOLDER
 
     def write(name, option, more=""):
         path = tmp_path / "plan.yaml"

@@ -19,7 +19,6 @@ from launcher.sandbox import running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.clients import slipway
 
-kubernetes = pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark.xdist_group("kubernetes-commands")]
 
 STEPS, HOLD = 300, 100
@@ -162,6 +161,8 @@ class Place:
 
     def pods(self, folder):
         """The client of the cluster's API, and the names and nodes of a job's pods that run."""
+        import kubernetes
+
         session = Session(environment=self.sandbox.process_environment(dict(os.environ)), region=self.region)
         configuration = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
         outputs = json.loads(next((self.root / ".slipway" / "runs").glob("*/*/outputs.json")).read_text())

@@ -6,7 +6,6 @@ from launcher.model.report import RunStatus
 from tests.plans import EXAMPLES
 from tests.sandbox.example_plans import TRAINER_STEPS, launched
 
-pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("kubernetes-examples")]
 
 ELSEWHERE = {"kubernetes/p5-second-job.yaml"}

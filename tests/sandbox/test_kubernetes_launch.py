@@ -8,7 +8,6 @@ import pytest
 from launcher.records.submission import FILE
 from tests.sandbox.kubernetes_launch import STEPS, launched
 
-pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark.xdist_group("launch")]
 
 PLAN = f"""

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from infra.build import build_app
 from launcher.model.errors import ImpossibleError
 from tests.checks import some
 from tests.infra.serving.conftest import CONFIG, POLICY, TARGET, alarms, only, statements, variant
@@ -185,6 +184,8 @@ def test_permissions_boundary_and_qualifier_are_applied(endpoint_stack):
 
 
 def test_unavailable_endpoint_refused_before_synthesis(endpoint_stack, tmp_path):
+    from infra.build import build_app
+
     plan = endpoint_stack("llama33-70b-inf2").plan
     with pytest.raises(ImpossibleError) as refusal:
         build_app(replace(plan, place=replace(plan.place, region="eu-north-1")), outdir=tmp_path)

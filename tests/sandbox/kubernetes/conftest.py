@@ -30,28 +30,30 @@ def cluster(tmp_path, key_ring):
         yield kubernetes_cluster
 
 
-@pytest.fixture
-def api_client(cluster):
-    from kubernetes import client
+@pytest.fixture(scope="session")
+def kubernetes():
+    """Kubernetes' client, which takes half a second of processor time to load: where a test runs that uses it."""
+    import kubernetes
 
-    configuration = client.Configuration(host=cluster.server.address)
+    return kubernetes
+
+
+@pytest.fixture
+def api_client(kubernetes, cluster):
+    configuration = kubernetes.client.Configuration(host=cluster.server.address)
     configuration.api_key = {"authorization": f"Bearer {cluster.tokens.own}"}
     configuration.retries = False
-    with client.ApiClient(configuration) as api:
+    with kubernetes.client.ApiClient(configuration) as api:
         yield api
 
 
 @pytest.fixture
-def core(api_client):
-    import kubernetes
-
+def core(kubernetes, api_client):
     return kubernetes.client.CoreV1Api(api_client)
 
 
 @pytest.fixture
-def batch(api_client):
-    import kubernetes
-
+def batch(kubernetes, api_client):
     return kubernetes.client.BatchV1Api(api_client)
 
 

@@ -23,7 +23,6 @@ from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests.emulators.moto_server import KEYS, s3_client
 
-kubernetes = pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[3]
@@ -109,6 +108,7 @@ def pods_store(endpoint):
 @pytest.fixture
 def submit_pods(cluster, api_client, pod_job, endpoint, pods_store):
     """Submits the job: pods that meet through the store, with their files in a ConfigMap."""
+    import kubernetes
 
     def submit(*, nodes=2, steps=160, every=10):
         spec = JobSpec(
@@ -147,7 +147,7 @@ def submit_pods(cluster, api_client, pod_job, endpoint, pods_store):
 
 
 @pytest.fixture
-def job_conditions(api_client):
+def job_conditions(kubernetes, api_client):
     def read_conditions():
         job_status = kubernetes.client.BatchV1Api(api_client).read_namespaced_job("train", "default").status
         return {condition.type: condition.message for condition in job_status.conditions or ()}

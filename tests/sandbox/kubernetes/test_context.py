@@ -12,8 +12,6 @@ from launcher.workflow.cluster.kubernetes_cluster import find, inspect_cluster
 from launcher.workflow.cluster.reach import jobs_at
 from tests.plans import request_of
 
-pytest.importorskip("kubernetes")
-
 PLAN = {
     "slipway": 1,
     "name": "tiny",

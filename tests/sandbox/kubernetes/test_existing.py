@@ -17,8 +17,6 @@ from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Inspec
 from launcher.workflow.cluster.pod_identity import PodIdentity
 from tests.plans import request_of
 
-pytest.importorskip("kubernetes")
-
 PLAN = {
     "slipway": 1,
     "name": "tiny",

@@ -23,7 +23,6 @@ from launcher.submit.kubernetes.jobs import KubernetesJobs, served_operators
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests import waiting
 
-pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
 

@@ -12,8 +12,6 @@ from launcher.sandbox.kubernetes.validation import refusals
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 
-pytest.importorskip("kubernetes")
-
 KUEUE = "/apis/kueue.x-k8s.io/v1beta1"
 
 

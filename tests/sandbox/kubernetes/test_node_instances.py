@@ -27,7 +27,6 @@ from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.shell_pods import ShellPods
 
 pytestmark = pytest.mark.xdist_group("node-instances")
-kubernetes = pytest.importorskip("kubernetes")
 
 ACCOUNT, REGION, NAME = "123456789012", "us-east-1", "slipway-x"
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}

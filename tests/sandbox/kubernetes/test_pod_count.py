@@ -9,8 +9,6 @@ import pytest
 from launcher.catalog.assets import asset
 from launcher.sandbox.kubernetes import hosted
 
-pytest.importorskip("kubernetes")
-
 
 @pytest.fixture
 def pods_module(cluster, monkeypatch):

@@ -10,7 +10,6 @@ from launcher.catalog.load import load
 from launcher.rendering.device_plugins import plugin_files
 from launcher.sandbox.kubernetes.claims import standing
 
-kubernetes = pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
 
@@ -138,6 +137,8 @@ def test_exit_code_fails_job_or_is_ignored_by_failure_policy(cluster, core, batc
 
 
 def test_pytorch_job_sets_ranks_and_restarts_retryable_replica(cluster, api_client, core, until):
+    import kubernetes
+
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     once = "[ $RANK = 1 ] && [ ! -e $HOME/again ] && touch $HOME/again && exit 138"
     script = f"echo rank $RANK of $PET_NNODES at $MASTER_ADDR; {once}; sleep 1"
@@ -163,6 +164,8 @@ def test_pytorch_job_sets_ranks_and_restarts_retryable_replica(cluster, api_clie
 
 def _pytorch(client, policy, script):
     """Creates the PyTorchJob `pt` of a master and a worker; what reads its conditions."""
+    import kubernetes
+
     env = [{"name": "OWN", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     container = {"name": "pytorch", "image": "x:1", "command": ["/bin/sh", "-c", script], "env": env}
     pod = {"terminationGracePeriodSeconds": 5, "containers": [container]}
@@ -214,6 +217,8 @@ def test_pytorch_job_fails_without_restarts_or_at_backoff_limit(cluster, api_cli
 
 
 def test_devices_become_allocatable_with_device_plugin(cluster, api_client, pod_job, until):
+    import kubernetes
+
     core, batch = kubernetes.client.CoreV1Api(api_client), kubernetes.client.BatchV1Api(api_client)
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", labels=labels, devices={"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})

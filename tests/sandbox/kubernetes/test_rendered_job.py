@@ -27,7 +27,6 @@ from tests.emulators.loopback import QuietHandler, listening
 from tests.emulators.moto_server import KEYS, s3_client
 from tests.plans import request_of
 
-pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
 RUN = "tiny-20261122t060000z-0123abcd"

@@ -16,8 +16,6 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.submit.kubernetes.connection import ApiEndpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 
-pytest.importorskip("kubernetes")
-
 ACCOUNT, REGION, SPACE = "123456789012", "us-east-1", "hyperpod-ns-research"
 ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:cluster/abcdefghijkl"
 EKS_ARN = f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/slipway-x"

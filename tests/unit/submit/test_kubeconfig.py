@@ -8,8 +8,6 @@ from launcher.model.errors import ImpossibleError
 from launcher.submit.kubernetes import connection
 from launcher.submit.kubernetes.connection import to_context
 
-pytest.importorskip("kubernetes")
-
 HINT = "kubectl config get-contexts"
 
 
