@@ -154,6 +154,7 @@ def _text(path: Path, kind: str = "plan file") -> str:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
         reason = reason if "\0" not in str(path) else "no file has a null character in its name"
         hint = "slipway init writes a commented plan file" if kind == "plan file" else "correct the path"
+        hint = "a plan from a pipe is /dev/stdin" if str(path) == "-" else hint
         raise UnreadableInputError(f"cannot read the {kind} {path}: {reason}", hint=hint) from problem
 
 

@@ -31,3 +31,8 @@ def test_job_folder_of_a_piped_plan_is_the_current_folder(tmp_path, monkeypatch)
     for path in ("/dev/stdin", "/dev/fd/63", "/proc/self/fd/0"):
         assert folder_of(Path(path)) == tmp_path
     assert folder_of(Path("plans/plan.yaml")) == tmp_path / "plans"
+
+
+def test_dash_is_no_plan_and_the_hint_names_standard_input(slipway):
+    code, _, err = slipway("plan", "-")
+    assert (code, "a plan from a pipe is /dev/stdin" in err) == (2, True)
