@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from launcher.agent.attempt_state import IF_CHECKPOINTS
 from launcher.catalog.load import Catalog
-from launcher.model.enums import PREPAID, PurchaseOption
+from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.finding import Finding, error
 from launcher.model.quote import Quote
@@ -20,6 +20,12 @@ from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.growing_lines import last_output
 from launcher.workflow.run.launch_options import LaunchOptions
+
+_PLACES = {
+    CheckpointMode.DCP: "write the shards of torch.distributed.checkpoint to $SLIPWAY_CHECKPOINT_URI",
+    CheckpointMode.OWN: "save below checkpoint.uri",
+}
+"""Where a trainer that writes its own checkpoints saves them; any other saves into the agent's folder."""
 
 
 def show_continuing(quoted: Quote, notify: Notify) -> None:
@@ -104,7 +110,8 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
             findings = [error(finding.code, finding.path, finding.message, fresh) for finding in findings]
         else:
             lost = f"its work since step {resumed:,}" if resumed else "all its work"
-            findings += _checkpoint_findings(report.name, lost, report.stored.problems)
+            mode = log.quoted.plan.request.checkpoint.mode
+            findings += _checkpoint_findings(report.name, lost, report.stored.problems, mode)
             if options.sandbox and log.quoted.plan.place.option is PurchaseOption.SPOT:
                 unproven = "it stored no checkpoint, on which the quote of spot rests"
     if log.not_played:
@@ -115,7 +122,7 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
         options.notify(f"warning: {finding.message}{finding.hint and f' ({finding.hint})'}")
 
 
-def _checkpoint_findings(name: str, lost: str, problems: Sequence[str]) -> list[Finding]:
+def _checkpoint_findings(name: str, lost: str, problems: Sequence[str], mode: CheckpointMode) -> list[Finding]:
     """That the job stored no checkpoint, and what its agent reported of the files that it found."""
     findings = [
         error("no-checkpoint", "checkpoint", f"the job stored no checkpoint: an interruption would lose {lost}")
@@ -126,6 +133,7 @@ def _checkpoint_findings(name: str, lost: str, problems: Sequence[str]) -> list[
         shown = f"slipway logs {name} shows the job's output; checkpoint.layout, pattern and mode say what is stored"
         findings.append(error(code, "checkpoint", message, f"if these files are checkpoints, {fix}" if fix else shown))
     if not problems:
-        fix = "save into the folder $SLIPWAY_CHECKPOINT_DIR, or set checkpoint.mode to none"
-        findings[0] = error(findings[0].code, findings[0].path, findings[0].message, fix)
+        place = _PLACES.get(mode, "save into the folder $SLIPWAY_CHECKPOINT_DIR")
+        other = f"checkpoint.mode to {'agent or none' if mode in _PLACES else 'none'}"
+        findings[0] = error(findings[0].code, findings[0].path, findings[0].message, f"{place}, or set {other}")
     return findings

@@ -84,9 +84,9 @@ def test_failure_beyond_the_exit_code_is_in_the_error_of_the_launch(tmp_path):
     assert raised.value.message == f"the job failed: {reason}"
 
 
-def finish_without_checkpoint(tmp_path, option, *, sandbox):
+def finish_without_checkpoint(tmp_path, option, *settings, sandbox):
     """The messages about a successful job that stored no checkpoint."""
-    options = PriceOptions(settings=(f"purchase.option={option}",))
+    options = PriceOptions(settings=(f"purchase.option={option}", *settings))
     quoted = price(EXAMPLES / "tiny-gpt.yaml", NOW, options).quote(1)
     log = LaunchLog(folder=RunFolder(path=tmp_path), quoted=quoted, simulated=sandbox)
     messages = []
@@ -105,6 +105,18 @@ def test_success_without_a_checkpoint_is_warned_of_and_no_failure(tmp_path, opti
     assert finish_without_checkpoint(tmp_path, option, sandbox=sandbox) == [
         f"{expected} (save into the folder $SLIPWAY_CHECKPOINT_DIR, or set checkpoint.mode to none)"
     ]
+
+
+@pytest.mark.parametrize(
+    "settings,fix",
+    [
+        (["checkpoint.mode=dcp"], "write the shards of torch.distributed.checkpoint to $SLIPWAY_CHECKPOINT_URI"),
+        (["checkpoint.mode=own", "checkpoint.uri=s3://team/run"], "save below checkpoint.uri"),
+    ],
+)
+def test_fix_for_a_trainer_that_writes_its_own_checkpoints_names_their_place(tmp_path, settings, fix):
+    (message,) = finish_without_checkpoint(tmp_path, "on-demand", *settings, sandbox=False)
+    assert message.endswith(f" ({fix}, or set checkpoint.mode to agent or none)")
 
 
 def test_rehearsal_of_a_spot_job_without_a_checkpoint_fails(tmp_path):
