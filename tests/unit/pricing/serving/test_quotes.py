@@ -16,6 +16,7 @@ from launcher.model.document import document
 from launcher.model.enums import Level
 from launcher.model.fleet import fleet
 from launcher.pricing.serving.totals import month_price, month_usd
+from launcher.pricing.standing import Standing
 from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick
@@ -164,7 +165,9 @@ def test_serving_budget_is_compared_with_the_high_estimate(serving_priced):
     assert quoted.usd.high > quoted.usd.mid + 1
     over = serving_priced(budget={"max_usd": int(quoted.usd.mid) + 1}, **some).quote(1)
     assert (over.gate.allows_launch, over.gate.exit_code) == (False, 3)
-    assert serving_priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some).quote(1).gate.allows_launch
+    within = serving_priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some)
+    # Within the budget, the weights that the plan does not name are what a deployment lacks.
+    assert (within.standing(1), within.quote(1).gate.exit_code) == (Standing.UNNAMED, 5)
 
 
 def test_too_few_instances_refuse_the_candidate(serving_priced):
@@ -204,11 +207,13 @@ def test_undeployable_serving_plan_is_an_error_finding_and_refused(serving_price
 def test_a_place_for_the_weights_may_follow(serving_priced):
     quoted = serving_priced(**INF2).quote(1)
     assert {finding.code: finding.level for finding in quoted.findings}["model-without-uri"] is Level.WARNING
-    assert quoted.gate.allows_launch
+    assert quoted.usd is not None
+    assert (quoted.gate.verdict, quoted.gate.exit_code) == ("refuse", 5)
     with_uri = serving_priced(
         {"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2
     ).quote(1)
     assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(finding.code for finding in with_uri.findings)
+    assert with_uri.gate.allows_launch
 
 
 def test_an_open_layout_gives_whole_chips_to_a_container(serving_priced):
