@@ -310,11 +310,12 @@ def own_group(item: pytest.Item, marks: set[str]) -> str | None:
 
     None for tests that share no set-up and mostly wait: xdist distributes them, whatever their module.
     """
+    place = place_of(item.path)
     if "cdk" in marks:
         return "cdk"
-    if place_of(item.path).startswith(("attack/", "sandbox/agent/")):
+    if place.startswith(("attack/", "sandbox/agent/")):
         return None
-    return item.path.relative_to(TESTS.parent).as_posix()
+    return f"{TESTS.name}/{place}" if place else item.path.relative_to(TESTS.parent).as_posix()
 
 
 @cache

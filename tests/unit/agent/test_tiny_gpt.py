@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "tiny_gpt"
@@ -51,6 +50,8 @@ class TestGradients:
     @pytest.fixture
     def case(self, gpt_module):
         """A model in double precision, away from its symmetric start, and a batch in which tokens repeat."""
+        import numpy as np
+
         shape = gpt_module.Shape(vocabulary=11, context=6, width=8, heads=2, layers=2)
         rng = np.random.default_rng(3)
         weights = gpt_module.initial_weights(shape, 1, np.float64)
@@ -59,6 +60,8 @@ class TestGradients:
         return shape, weights, inputs, targets
 
     def test_agree_with_finite_differences(self, gpt_module, case):
+        import numpy as np
+
         shape, weights, inputs, targets = case
         _, gradients = gpt_module.loss_and_gradients(weights, shape, inputs, targets)
         assert set(gradients) == set(weights)
@@ -87,6 +90,8 @@ class TestGradients:
         assert whole[0] != whole[1]
 
     def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(self, gpt_module):
+        import numpy as np
+
         shape = gpt_module.Shape(vocabulary=50, context=4, width=8, heads=2, layers=1)
         weights = gpt_module.initial_weights(shape, 1, np.float64)
         weights["head"][:] = 0

@@ -1,19 +1,25 @@
 """Quotes against a simulation with separate code: percentiles of hours and dollars within 2 %, spot and not."""
 
-import numpy as np
 import pytest
 
-from benchmarks import joint_simulation
 from launcher.pricing.joint import Smooth, Spread, add_start
 from launcher.pricing.normal import Z_OF_THE_ENDS
 
 
 @pytest.fixture(scope="module")
-def cases():
+def joint_simulation():
+    """It loads numpy: where the tests run, not where they are collected."""
+    from benchmarks import joint_simulation
+
+    return joint_simulation
+
+
+@pytest.fixture(scope="module")
+def cases(joint_simulation):
     return list(joint_simulation.cases(60, seed=7))
 
 
-def test_percentiles_of_hours_and_dollars_agree_with_the_simulation(cases):
+def test_percentiles_of_hours_and_dollars_agree_with_the_simulation(joint_simulation, cases):
     result = joint_simulation.summary(cases)
     assert len(cases[0].usd) == 3
     assert 15 <= result["spot"] <= 50
@@ -24,7 +30,7 @@ def test_percentiles_of_hours_and_dollars_agree_with_the_simulation(cases):
 
 
 @pytest.mark.slow
-def test_percentiles_agree_over_five_hundred_cases():
+def test_percentiles_agree_over_five_hundred_cases(joint_simulation):
     result = joint_simulation.summary(list(joint_simulation.cases(500)))
     assert result["held"] == 1.0
     assert result["p95_of_worst"] <= joint_simulation.TOLERANCE / 4
@@ -33,6 +39,8 @@ def test_percentiles_agree_over_five_hundred_cases():
 @pytest.mark.parametrize("start_h", [0.1, 0.3, 0.48, 1.0])
 def test_start_up_before_hours_of_a_wide_range_is_in_their_low_end(start_h):
     """Beside the low end of a wide range, a start-up that is short beside the median is not."""
+    import numpy as np
+
     hours = Smooth(1.266, Spread(1.19, 1.0), 1.6)
     dice = np.random.default_rng(3)
     z, other = dice.standard_normal((2, 400_000)) / Z_OF_THE_ENDS
