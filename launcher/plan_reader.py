@@ -32,12 +32,16 @@ from launcher.model.values import (
 SHOWN_KEYS = 3
 """Keys of a file that is no plan in a message, each cut: a key file named by mistake must not reach a CI log."""
 
+ALL_KEYS = "slipway schema prints all keys"
+
 
 def _allowed_hint(word: str, allowed: list[str], value: object) -> str:
-    """A hint that names the closest allowed word, or all allowed words if they are few."""
+    """A hint that names the closest allowed word, or all allowed words if they are few, or how to list them."""
     if word.isdecimal() and value is None:
         return "a number has no comma: write 1000 for 1,000"  # {max_usd: 1,000} has two entries
-    return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
+    if len(allowed) > 12:  # noqa: PLR2004 - what fits a line
+        return nearest_name(word, allowed) or ALL_KEYS
+    return nearest_name(word, allowed) or f"allowed: {', '.join(allowed)}"
 
 
 def _missing_hint(key: str, field: Field[Any], kind: kinds.Kind) -> str:
@@ -126,7 +130,7 @@ class PlanReader(ScalarReader):
             self.findings.append(replace(finding, path=short))
         if len(unknown) > SHOWN_KEYS:
             message = f"{len(unknown) - SHOWN_KEYS} more unknown keys"
-            self.refuse("unknown-key", path, message, "slipway schema prints all keys")
+            self.refuse("unknown-key", path, message, ALL_KEYS)
         values: dict[str, object] = {}
         complete = True
         # A file of something else, such as of credentials, may have keys of a plan: its values are not shown.
@@ -154,8 +158,8 @@ class PlanReader(ScalarReader):
                 word = {kinds.Auto: "auto", kinds.AnyOf: "any"}.get(type(kind))
                 if data is None or (word and data == word):
                     return None
-                if word and isinstance(kind.item, kinds.Choice):
-                    return self.choice(kind.item, data, path, word)
+                if word:
+                    self.words[path] = word
                 return self._value(kind.item, data, path)
             case kinds.Section():
                 return self.section(kind.of, data, path)
@@ -208,12 +212,8 @@ class PlanReader(ScalarReader):
                 return self.wrong(
                     path, data, "one value or a list", f"write [{', '.join(data.replace(',', ' ').split())}]"
                 )
-            item = kind.item
-            value = (
-                self.choice(item, data, path, "any")
-                if isinstance(item, kinds.Choice)
-                else self._value(item, data, path)
-            )
+            self.words[path] = "any"
+            value = self._value(kind.item, data, path)
             return FAILED if value is FAILED else (value,)
         if not data:
             return self.wrong(path, data, "any, one value or a list that is not empty")
@@ -224,13 +224,24 @@ class PlanReader(ScalarReader):
             line = self._value(kind.item, data, path)
             return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
-            return self.wrong(path, data, "a list", f"write [{self._item(kind.item, data, path)}]")
-        if kind.command_line and not data:
+            return self.wrong(path, data, "a list", self._list_hint(kind, data, path))
+        if kind.command_line and not (data and data[0]):
             return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
         values = [self._value(kind.item, item, f"{path}[{index}]") for index, item in enumerate(data)]
         return FAILED if any(value is FAILED for value in values) else tuple(values)
+
+    def _list_hint(self, kind: kinds.Many, data: object, path: str) -> str:
+        """The list to write for its only item, or what is wrong with the item itself."""
+        written = f"[{self._item(kind.item, data, path)}]"
+        try:
+            items = safe_yaml.loads(written)
+        except ValueError:
+            return ""  # the item is cut to fit the line
+        reader = self.again()
+        reader._many(kind, items, path)  # noqa: SLF001 - its own class
+        return f"each item: {reader.findings[0].message}" if reader.findings else f"write {written}"
 
     def _item(self, kind: kinds.Kind, data: object, path: str) -> str:
         """A value as the item of a list that it stands for, in the notation of the file."""

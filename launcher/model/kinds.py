@@ -62,6 +62,8 @@ def s3_fix(text: str) -> str:
     return "a bucket has 3 to 63 of a-z, 0-9, . and -, such as s3://my-bucket/prefix: aws s3 ls lists yours"
 
 
+FILLED = Text(pattern=r"[\s\S]*\S[\s\S]*", form="text that is not empty")
+IMAGE = Text(pattern=r"\S+", form="a container image without spaces, such as ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME")
 S3_URI = Text(pattern=S3_FORM, form="s3://bucket/prefix", fix=s3_fix)
 
 

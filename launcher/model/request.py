@@ -19,6 +19,7 @@ from launcher.model.enums import (
     TargetKind,
 )
 from launcher.model.kinds import (
+    FILLED,
     S3_FORM,
     AnyOf,
     Auto,
@@ -102,9 +103,9 @@ class TargetRequest:
     kind: tuple[TargetKind, ...] | None = setting(
         None, Open(item=Choice(options=TargetKind)), "AWS service to deploy on"
     )
-    region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region; any: every region except GovCloud")
-    az_id: str | None = setting(None, Nullable(item=Text()), "availability zone id, such as use2-az1")
-    instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
+    region: tuple[str, ...] | None = setting(None, Open(item=FILLED), "AWS region; any: every region except GovCloud")
+    az_id: str | None = setting(None, Nullable(item=FILLED), "availability zone id, such as use2-az1")
+    instance_type: tuple[str, ...] | None = setting(None, Open(item=FILLED), "EC2 instance type")
     nodes: NodeRange | None = setting(None, NodeCount(), "number of nodes")
     cluster: str | None = setting(None, Nullable(item=NAME), "existing cluster that runs the job")
     context: str | None = setting(None, Nullable(item=CONTEXT), "kubeconfig context of an existing Kubernetes cluster")
@@ -122,7 +123,7 @@ class TargetRequest:
         None, Nullable(item=Text(pattern=KUBERNETES_NAME, form="a priority class of Kueue")), "priority class of Kueue"
     )
     fallback_types: tuple[str, ...] = setting(
-        (), Many(item=Text()), "further instance types, each with its own queue in the cluster"
+        (), Many(item=FILLED), "further instance types, each with its own queue in the cluster"
     )
     os: OperatingSystem = setting(
         OperatingSystem.UBUNTU2404, Choice(options=OperatingSystem), "operating system of the nodes"
@@ -148,7 +149,7 @@ class SubnetFacts:
     """The facts about an existing subnet that Slipway read; Slipway does not query them again."""
 
     id: str = setting(MISSING, SUBNET_ID, "subnet id")
-    az_id: str = setting(MISSING, Text(), "availability zone id of the subnet")
+    az_id: str = setting(MISSING, FILLED, "availability zone id of the subnet")
     free_addresses: int = setting(MISSING, Integer(minimum=0), "free IP addresses")
     public_addresses: bool = setting(False, Flag(), "whether instances in the subnet get public addresses")
 
@@ -209,7 +210,7 @@ class StorageRequest:
     lustre_mb_s_per_tib: int = setting(
         250, Integer(minimum=1), "throughput of FSx for Lustre in MB/s per TiB: 125, 250, 500 or 1000"
     )
-    head_node: str | None = setting(None, Auto(item=Text()), "instance type of the head node")
+    head_node: str | None = setting(None, Auto(item=FILLED), "instance type of the head node")
     login_nodes: int = setting(0, Integer(minimum=0, maximum=10), "number of login nodes")
     login_pool: bool = setting(False, Flag(), "keep ParallelCluster's pool of login nodes when login_nodes is 0")
     kms_key_arn: str | None = setting(
@@ -300,7 +301,7 @@ class TrainingPlanReference:
 class Credit:
     """Promotional credit, used before cash."""
 
-    pool: str = setting(MISSING, Text(), "name of the credit")
+    pool: str = setting(MISSING, FILLED, "name of the credit")
     usd: Decimal = setting(MISSING, Usd(), "remaining dollars")
     expires: datetime | None = setting(None, Nullable(item=Instant()), "last valid day")
 

@@ -5,6 +5,8 @@ from dataclasses import MISSING
 
 from launcher.model.enums import Operator, StepNodes
 from launcher.model.kinds import (
+    FILLED,
+    IMAGE,
     S3_URI,
     Auto,
     Choice,
@@ -67,7 +69,7 @@ class Step:
 class Output:
     """What a job leaves behind, stored at its end."""
 
-    path: str = setting(MISSING, Text(), "file, folder or pattern")
+    path: str = setting(MISSING, FILLED, "file, folder or pattern")
     optional: bool = setting(False, Flag(), "whether the job may end without it; false: it has failed then")
 
 
@@ -78,8 +80,8 @@ class RunSpec:
     command: tuple[str, ...] = setting(
         ("python", "train.py"), Many(item=Text(), command_line=True), "program and arguments; bash runs a string"
     )
-    workdir: str = setting(".", Text(), "folder uploaded with the job, relative to the plan file")
-    image: str | None = setting(None, Nullable(item=Text()), "container image")
+    workdir: str = setting(".", FILLED, "folder uploaded with the job, relative to the plan file")
+    image: str | None = setting(None, Nullable(item=IMAGE), "container image")
     container: str | None = setting(
         None,
         Auto(item=Text(pattern="enroot|docker|none", form="enroot, docker or none")),

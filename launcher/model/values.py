@@ -73,6 +73,8 @@ class ScalarReader:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        # The word that a key takes beside its values, auto or any, by path; the caller reads it.
+        self.words: dict[str, str] = {}
 
     def refuse(self, code: str, path: str, message: str, hint: str = "") -> object:
         """Add a finding and return FAILED."""
@@ -92,6 +94,8 @@ class ScalarReader:
 
     def wrong(self, path: str, value: object, expected: str, hint: str = "") -> object:
         """Add a finding on a value of the wrong type or form."""
+        if path in self.words:
+            expected = f"{self.words[path]}{',' if ' or ' in expected else ' or'} {expected}"
         return self.refuse("wrong-type", path, f"must be {expected}, got {self.show_value(value, path)}", hint)
 
     def scalar(self, kind: kinds.Kind, data: object, path: str) -> object:
@@ -128,12 +132,12 @@ class ScalarReader:
             return self.wrong(path, data, kind.form, kind.fix(data) if kind.fix is not None else "")
         return data
 
-    def choice(self, kind: kinds.Choice, data: object, path: str, also: str = "") -> object:
-        """A word of a closed vocabulary; `also` is a further word that the caller reads, such as auto."""
+    def choice(self, kind: kinds.Choice, data: object, path: str) -> object:
+        """A word of a closed vocabulary."""
         words = [word.value for word in kind.options]
         if isinstance(data, str) and data in words:
             return kind.options(data)
-        allowed = [also, *words] if also else words
+        allowed = [self.words[path], *words] if path in self.words else words
         return self.refuse(
             "not-allowed",
             path,

@@ -18,6 +18,8 @@ from launcher.model.enums import (
     Trait,
 )
 from launcher.model.kinds import (
+    FILLED,
+    IMAGE,
     S3_URI,
     AnyOf,
     Auto,
@@ -87,7 +89,7 @@ class TrainingData:
 
     uri: str | None = setting(None, Nullable(item=S3_URI), "location of the data in S3")
     gib: float = setting(0, Number(minimum=0), "size in GiB")
-    region: str | None = setting(None, Nullable(item=Text()), "region of the data, if not the cluster's")
+    region: str | None = setting(None, Nullable(item=FILLED), "region of the data, if not the cluster's")
 
 
 @record
@@ -226,7 +228,9 @@ class BedrockRequest:
     """The allowed use of Bedrock instead of instances."""
 
     model: str | None = setting(
-        None, Nullable(item=Text()), "Bedrock model id; null: the Bedrock model with the same weights or the same name"
+        None,
+        Nullable(item=FILLED),
+        "Bedrock model id; null: the Bedrock model with the same weights or the same name",
     )
     mode: BedrockMode | None = setting(
         None,
@@ -300,7 +304,7 @@ class ServingWorkload:
     sequence_length: int | None = setting(
         None, Auto(item=Integer(minimum=1)), "maximum tokens of a request with its response"
     )
-    image: str | None = setting(None, Auto(item=Text()), "container image")
+    image: str | None = setting(None, Auto(item=IMAGE), "container image")
     deployment: Rollout = setting(Rollout.AUTO, Choice(options=Rollout), "how a new version replaces the old one")
     variant: str | None = setting(
         None,

@@ -95,7 +95,8 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield error("unknown-region", path, f"no region {region} in the catalog", hint)
 
 
-def _type_hint(name: str, catalog: Catalog) -> str:
+def type_hint(name: str, catalog: Catalog) -> str:
+    """The fix for an unknown instance type: the nearest one, types of its family or chip, or the list of all."""
     own = name.removeprefix("ml.")
     if own != name and own in catalog.instance_types:
         return f"write {own}; SageMaker's name goes with target.kind sagemaker-training, hyperpod-slurm or hyperpod-eks"
@@ -134,7 +135,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
                     unavailable.note,
                 )
             elif name not in catalog.instance_types:
-                hint = _type_hint(name, catalog)
+                hint = type_hint(name, catalog)
                 yield error("unknown-instance-type", f"target.{path}", f"the catalog has no instance type {name}", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
                 if request.workload.train is not None and request.workload.train.by_tokens:
@@ -483,8 +484,8 @@ def _storage(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             "lustre-size", "storage.lustre_gib", f"must be 1200 or a multiple of 2400, got {size}", f"{up} is the next"
         )
     if storage.head_node and storage.head_node not in catalog.instance_types:
-        hint = nearest_name(storage.head_node, catalog.instance_types)
-        yield error("unknown-instance-type", "storage.head_node", f"no instance type {storage.head_node}", hint)
+        message = f"the catalog has no instance type {storage.head_node}"
+        yield error("unknown-instance-type", "storage.head_node", message, type_hint(storage.head_node, catalog))
 
 
 def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:

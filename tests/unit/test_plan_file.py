@@ -113,9 +113,10 @@ def test_request_document_reads_back_to_the_request() -> None:
         ("extend: base.yaml", "extend", "did you mean extends?"),
         ("enf: [A]", "enf", "did you mean env?"),
         ("workload: {train: {model: {confg: a.json}, hours: 1}}", "workload.train.model.confg", "did you mean config?"),
+        ("run: {zzzz: 1}", "run.zzzz", "slipway schema prints all keys"),
     ],
 )
-def test_unknown_key_has_the_nearest_of_keys_that_only_a_file_has(line: str, path: str, hint: str) -> None:
+def test_unknown_key_has_the_nearest_key_or_where_all_keys_are(line: str, path: str, hint: str) -> None:
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
     assert hint in {finding.path: finding.hint for finding in caught.value.findings}[path]
@@ -480,7 +481,7 @@ def test_value_of_unclear_meaning_gets_no_fix(line: str) -> None:
         ("run: {env: {V: }}", "run.env.V", "got nothing"),
         ("x: &e {A: 3.10}\ntags: *e", "tags.A", "got 3.10"),
         ("run: {before: 3.10}", "run.before", 'write [{command: "3.10"}]'),
-        ("run: {data: NO}", "run.data", 'write [{uri: "NO"}]'),
+        ("run: {data: NO}", "run.data", 'each item: must be s3://bucket/prefix, got "NO"'),
         ("budget: {max_usd: 1,000}", "budget.000", "write 1000 for 1,000"),
     ],
 )
@@ -547,6 +548,64 @@ def test_refused_word_lists_the_words_for_a_free_choice(line, word):
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
     assert f"must be one of {word}" in caught.value.findings[0].message
+
+
+@pytest.mark.parametrize(
+    "line, allowed",
+    [
+        ("workload: {train: {model: a, port_weeks: x, hours: 1}}", "auto or a number"),
+        ("target: {placement_group: x}", "auto, true or false"),
+        ("purchase: {term_years: x}", "any or a whole number"),
+        ("guardrails: {idle_minutes: x}", "auto or a number"),
+        ("run: {retries: x}", "auto or a whole number"),
+        ("run: {container: x}", "auto, enroot, docker or none"),
+    ],
+)
+def test_refused_value_names_the_word_that_is_allowed_beside_the_values(line: str, allowed: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert f"must be {allowed}, got " in caught.value.findings[0].message
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        ("guardrails: {notify: someone}", "must be an email address, an ARN or an https URL"),
+        ("workload: {train: {model: a, traits: fast, hours: 1}}", "must be one of changing-architecture"),
+        ("purchase: {credits: {pool: a}}", "the key usd is required"),
+    ],
+)
+def test_single_value_that_no_list_may_hold_gets_the_reason_and_no_list_to_write(line: str, reason: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert caught.value.findings[0].hint.startswith(f"each item: {reason}")
+
+
+@pytest.mark.parametrize(
+    "line, path",
+    [
+        ("target: {region: ''}", "target.region"),
+        ("target: {region: [' ']}", "target.region[0]"),
+        ("target: {instance_type: ''}", "target.instance_type"),
+        ("target: {az_id: ''}", "target.az_id"),
+        ("storage: {head_node: ''}", "storage.head_node"),
+        ("run: {workdir: ''}", "run.workdir"),
+        ("run: {image: ''}", "run.image"),
+        ("run: {image: my image}", "run.image"),
+        ("run: {command: ['', -v]}", "run.command"),
+        ("purchase: {credits: [{pool: '', usd: 5}]}", "purchase.credits[0].pool"),
+        ("workload: {serve: {model: a, image: ''}}", "workload.serve.image"),
+    ],
+)
+def test_empty_name_is_refused(line: str, path: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert path in [finding.path for finding in caught.value.findings]
+
+
+def test_empty_argument_variable_and_tag_are_kept() -> None:
+    request = plan_file.loads("slipway: 1\nname: x\nrun: {command: [a, ''], env: {V: ''}}\ntags: {a: ''}\n")
+    assert (request.run.command, request.run.env["V"], request.tags["a"]) == (("a", ""), "", "")
 
 
 def test_date_that_does_not_exist_has_its_place():

@@ -29,6 +29,7 @@ from launcher.model.spike import Spiked, SpikeResult
 from launcher.model.stages import Notify
 from launcher.model.workload import TrainingWorkload
 from launcher.planning import throughput
+from launcher.planning.checks import type_hint
 from launcher.planning.pin import pinned_plan
 from launcher.planning.resolve import NODE_COUNTS
 from launcher.planning.work import Estimator
@@ -123,7 +124,13 @@ class SpikePlans:
         """
         facts, request = self.catalog.instance_types.get(instance_type), self.request
         if facts is None or facts.accelerator is None:
-            raise ImpossibleError(f"{instance_type} has no accelerators", hint="slipway prices show lists them")
+            message, hint = f"{instance_type} has no accelerators", "slipway prices show lists the types"
+            if facts is None:
+                message, hint = (
+                    f"the catalog has no instance type {instance_type}",
+                    type_hint(instance_type, self.catalog),
+                )
+            raise ImpossibleError(message, hint=hint)
         hours, nodes = minutes / MINUTES_PER_HOUR, self._nodes(instance_type)
         ending = f"-spike-{instance_type.partition('.')[0]}"
         run, uri = request.run, request.checkpoint.uri

@@ -106,10 +106,10 @@ def test_refused_value_of_the_file_is_shown_as_it_is_written(tmp_path, key, text
 
 def test_fix_of_a_list_has_the_text_of_the_file(tmp_path):
     path = tmp_path / "plan.yaml"
-    path.write_text("slipway: 1\nname: a\nnetwork: {subnet_ids: {a: 1_0}}\n", encoding="utf-8")
+    path.write_text("slipway: 1\nname: a\npurchase: {credits: {pool: a, usd: 1_0}}\n", encoding="utf-8")
     with pytest.raises(SlipwayError) as caught:
         price(path, NOW, PriceOptions())
-    assert [finding.hint for finding in caught.value.findings] == ["write [{a: 1_0}]"]
+    assert [finding.hint for finding in caught.value.findings] == ["write [{pool: a, usd: 1_0}]"]
 
 
 @pytest.mark.parametrize("nodes", ["2", "0x2"])

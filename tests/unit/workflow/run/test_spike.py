@@ -67,6 +67,9 @@ class TestPlans:
     def test_spike_uses_smallest_fitting_node_count(self, plans):
         big = plans(workload={"train": TRAIN | {"model": "llama-3.1-70b"}})
         assert big.plan("p4d.24xlarge", 30).target.nodes.minimum > 1
+        with pytest.raises(ImpossibleError, match=r"has no instance type p5\.48xlrge") as caught:
+            big.plan("p5.48xlrge", 30)
+        assert caught.value.hint == "did you mean p5.48xlarge?"
         with pytest.raises(ImpossibleError, match="has no accelerators"):
             big.plan("m6i.large", 30)
 
