@@ -46,13 +46,18 @@ def register(app: typer.Typer) -> None:
 
 
 def list_them(
-    source: Source, *, region: options.Region = None, sandbox: options.AttachSandbox = False, json: options.Json = False
+    source: Source,
+    *,
+    region: options.Region = None,
+    run_store: options.Store = None,
+    sandbox: options.AttachSandbox = False,
+    json: options.Json = False,
 ) -> None:
     """List the stored checkpoints, newest first. Checks by names and sizes whether each one is complete."""
     from launcher.answers.checkpoints import document, page
     from launcher.workflow.run.checkpoints import survey
 
-    source = name_or_uri(source)
+    source = name_or_uri(source, run_store, region, sandbox=sandbox)
     store = store_of(source, region, sandbox=sandbox)
     checkpoints = survey(store)
     if json:
@@ -69,6 +74,7 @@ def verify(
         bool, typer.Option("--all", help="Verify every checkpoint, not only the newest complete one.")
     ] = False,
     region: options.Region = None,
+    run_store: options.Store = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
@@ -79,7 +85,7 @@ def verify(
 
     if everything and step is not None:
         raise UnreadableInputError("--step and --all exclude each other", hint="use one of them")
-    source = name_or_uri(source)
+    source = name_or_uri(source, run_store, region, sandbox=sandbox)
     store = store_of(source, region, sandbox=sandbox)
     checkpoints = survey(store)
     selected = checkpoints if everything else (choose_checkpoint(checkpoints, step),)
@@ -110,6 +116,7 @@ def prune(
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     region: options.Region = None,
+    run_store: options.Store = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
@@ -118,7 +125,7 @@ def prune(
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
-    source = name_or_uri(source)
+    source = name_or_uri(source, run_store, region, sandbox=sandbox)
     store = store_of(source, region, sandbox=sandbox)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
@@ -160,6 +167,7 @@ def restore(
         ),
     ] = False,
     region: options.Region = None,
+    run_store: options.Store = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
@@ -174,7 +182,7 @@ def restore(
             "--for-next-launch has no --json" if json else "--for-next-launch needs --step",
             hint="remove --json" if json else f"add --step N; slipway checkpoints list {source} shows the steps",
         )
-    source = name_or_uri(source)
+    source = name_or_uri(source, run_store, region, sandbox=sandbox)
     store = store_of(source, region, sandbox=sandbox)
     if for_next_launch and step is not None:
         begun = begin_at(store, step, options.now(), output.say)
@@ -193,9 +201,12 @@ def restore(
         output.result([f"  {place}: step {checkpoint.step}, {size_text(size)}"])
 
 
-def name_or_uri(source: str) -> str:
-    """An S3 URI as it is, else the name of the plan that was named, or whose file was."""
-    return source if source.startswith("s3://") else places.plan_name(source)
+def name_or_uri(source: str, run_store: str | None, region: str | None, *, sandbox: bool) -> str:
+    """An S3 URI as it is, else the name of the plan that was named, or whose file was; --store finds its runs."""
+    if source.startswith("s3://"):
+        return source
+    places.use_store(run_store, region, sandbox=sandbox)
+    return places.plan_name(source)
 
 
 def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":

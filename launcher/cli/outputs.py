@@ -24,6 +24,7 @@ def outputs(
         str | None, typer.Option("--run", help="The id of a run. Default: the newest run with outputs.")
     ] = None,
     region: options.Region = None,
+    run_store: options.Store = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
@@ -31,7 +32,7 @@ def outputs(
     from launcher.answers.outputs import document, page, summary
     from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
 
-    source = name_or_uri(source)
+    source = name_or_uri(source, run_store, region, sandbox=sandbox)
     store = store_of(source, region, sandbox=sandbox)
     stored = stored_outputs(store, run)
     if target is not None:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from launcher.agent.shape import read
 from launcher.model.errors import SlipwayError
-from launcher.records.run_folder import RunFolder
+from launcher.records.run_folder import COMMAND, RunFolder
 
-FILE = "command.json"
-INTERRUPTED, FAILED, KILLED, RUNNING, DRY_RUN = "interrupted", "failed", "killed", "running", "dry run"
+INTERRUPTED, FAILED, KILLED, RUNNING = "interrupted", "failed", "killed", "running"
 _SANDBOX = " --sandbox"
 
 
@@ -55,7 +54,7 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
     facts = {"command": typed, "pid": os.getpid(), "started_at": datetime.now(UTC).isoformat()}
 
     def write(ended: str | None, problem: str | None = None) -> None:
-        folder.write_json(FILE, {"schema": "slipway.command/1", **facts, "ended": ended, "problem": problem})
+        folder.write_json(COMMAND, {"schema": "slipway.command/1", **facts, "ended": ended, "problem": problem})
 
     write(None)
     try:
@@ -72,9 +71,9 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
 
 def read_command(folder: RunFolder) -> CommandRecord | None:
     """The command of a run folder; None if no command was recorded."""
-    if not (folder.path / FILE).is_file():
+    if not (folder.path / COMMAND).is_file():
         return None
-    document = folder.read_json(FILE)
+    document = folder.read_json(COMMAND)
     try:
         return read(CommandRecord, document)
     except ValueError:

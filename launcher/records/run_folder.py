@@ -32,6 +32,8 @@ SANDBOX_LOG = "logs/sandbox.log"
 """File in the run folder of a sandbox launch: the log of the sandbox server, if it wrote one."""
 EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 LATEST = "latest"
+COMMAND, DRY_RUN = "command.json", "dry run"
+"""The record of the command of a run folder, and its result for a dry run."""
 STAMP = "%Y%m%dT%H%M%SZ"
 FETCHED: ContextVar[Path | None] = ContextVar("fetched", default=None)
 """The folder of the runs that this command fetched from a store (--store, --region): they come before all others."""
@@ -166,7 +168,7 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
     """A new run folder under `root`, for its owner only; `latest` next to it points to the folder.
 
     The folder contains the job's command and variables, which other users of this computer should not see. A dry run
-    becomes `latest` only if no other run exists, so that a running job is still found by its plan's name.
+    becomes `latest` only if no real run exists, so that a running job is still found by its plan's name.
     """
     parent = root / RUNS / name
     try:
@@ -175,7 +177,7 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
         (path / "logs").mkdir(mode=0o700)
         named = parent / LATEST
         before = str(named.readlink()) if named.is_dir() else None
-        if not (dry_run and before is not None):
+        if not dry_run or before is None or _is_dry_run(parent / before):
             link = parent / f".latest.{secrets.token_hex(4)}"
             link.symlink_to(path.name)
             link.replace(named)
@@ -185,6 +187,15 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
     if not dry_run:
         recent_runs.remember(name, path, os.environ)
     return RunFolder(path=path, before=before)
+
+
+def _is_dry_run(folder: Path) -> bool:
+    """Whether the command of a run folder was a dry run; not so if its record is missing or damaged."""
+    try:
+        record = safe_json.loads((folder / COMMAND).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, Mapping) and record.get("ended") == DRY_RUN
 
 
 def _fresh(parent: Path, now: datetime) -> Path:

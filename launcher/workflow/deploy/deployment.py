@@ -17,8 +17,8 @@ from launcher.model.stages import Notify
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
-from launcher.records.command_record import DRY_RUN, recorded_command
-from launcher.records.run_folder import undone_if_declined
+from launcher.records.command_record import recorded_command
+from launcher.records.run_folder import DRY_RUN, undone_if_declined
 from launcher.rendering.batch import PENDING
 from launcher.rendering.blanks import with_archive, with_names
 from launcher.rendering.names import deployed_names

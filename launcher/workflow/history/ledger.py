@@ -7,9 +7,8 @@ from pathlib import Path
 
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Ledger, LedgerEntry
-from launcher.records.command_record import DRY_RUN
 from launcher.records.ledger_index import LedgerIndex, entry_of_line
-from launcher.records.run_folder import RUNS, RunFolder
+from launcher.records.run_folder import DRY_RUN, RUNS, RunFolder
 
 INDEX = Path(".slipway") / "ledger.index"
 _BY_BEGINNING = itemgetter(*(LedgerEntry._fields.index(name) for name in ("started_at", "name", "run")))

@@ -16,9 +16,9 @@ from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.report import Attempt, EndedBy, Report, RunStatus, usd_of_types
 from launcher.model.run_cost import RunCost, RunRates
 from launcher.records.bill_document import BILLED
-from launcher.records.command_record import DRY_RUN, CommandRecord, read_command
+from launcher.records.command_record import CommandRecord, read_command
 from launcher.records.report_document import stored_report
-from launcher.records.run_folder import JOB_FOLDER, METRICS, STAMP, RunFolder
+from launcher.records.run_folder import DRY_RUN, JOB_FOLDER, METRICS, STAMP, RunFolder
 from launcher.records.stored_quote import stored_quote
 from launcher.workflow.history.attempts import attempts, interrupted_attempts, job_events, read_events
 

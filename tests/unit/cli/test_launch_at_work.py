@@ -9,7 +9,7 @@ import pytest
 
 from launcher.model.emulator import MARK
 from launcher.records import run_folder
-from launcher.records.command_record import FILE
+from launcher.records.run_folder import COMMAND
 from launcher.workflow.run.status_logs import follow_logs
 from tests.unit.cli.reports import QUOTE, REPORT
 from tests.waiting import replace_sleep
@@ -57,7 +57,7 @@ def working_run(tmp_path, monkeypatch):
 
 def state(folder, *, ended=None, status="running", command="launch --sandbox"):
     facts = {"schema": "slipway.command/1", "command": command, "pid": os.getpid(), "started_at": BEGUN}
-    folder.write_json(FILE, {**facts, "ended": ended})
+    folder.write_json(COMMAND, {**facts, "ended": ended})
     folder.write_json("report.json", {**REPORT, "status": status, "attempts": []})
 
 

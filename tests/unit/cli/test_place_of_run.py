@@ -7,8 +7,8 @@ import pytest
 
 from launcher.cli.app import app
 from launcher.records import run_folder
-from launcher.records.command_record import FILE
 from launcher.records.recent_runs import FOUND, remember
+from launcher.records.run_folder import COMMAND
 
 COMMANDS = [
     ["down", "tiny", "--dry-run"],
@@ -29,7 +29,7 @@ def ran(tmp_path, monkeypatch):
     def make(command):
         folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
         facts = {"schema": "slipway.command/1", "pid": 1, "started_at": "2026-11-20T12:00:00+00:00", "ended": "done"}
-        folder.write_json(FILE, {**facts, "command": command})
+        folder.write_json(COMMAND, {**facts, "command": command})
         folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
         return folder
 
@@ -111,3 +111,6 @@ def test_every_command_on_a_run_finds_it_by_region():
     }
     assert {"ssh", "exec", "tunnel", "outputs", "status", "list"} <= on_runs.keys()
     assert [name for name, options in on_runs.items() if "--region" not in options] == []
+    # A request to an endpoint finds it by its region's stacks, and reads no run.
+    without_store = {name for name, options in on_runs.items() if "--store" not in options}
+    assert without_store <= set(commands["endpoint"].commands)

@@ -32,6 +32,13 @@ def test_latest_run_is_not_replaced_by_a_dry_run(tmp_path: Path) -> None:
     assert run_folder.latest("demo", tmp_path).path == run.path
 
 
+def test_dry_run_replaces_an_earlier_dry_run_as_latest(tmp_path: Path) -> None:
+    for _ in range(2):
+        newest = run_folder.create("demo", NOW, tmp_path, dry_run=True)
+        newest.write_json(run_folder.COMMAND, {"command": "deploy", "ended": run_folder.DRY_RUN})
+    assert run_folder.latest("demo", tmp_path).path == newest.path
+
+
 def test_declined_run_leaves_the_previous_latest(tmp_path: Path) -> None:
     run = run_folder.create("demo", NOW, tmp_path)
     run_folder.create("demo", NOW, tmp_path, dry_run=True)

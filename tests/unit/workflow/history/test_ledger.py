@@ -17,11 +17,11 @@ from launcher.model.ledger import total
 from launcher.model.report import EndedBy, RunStatus
 from launcher.records import run_folder
 from launcher.records.codec import money
-from launcher.records.command_record import DRY_RUN, recorded_command
+from launcher.records.command_record import recorded_command
 from launcher.records.ledger_index import entry_of_line, line_of
 from launcher.records.quote_document import quote_document
 from launcher.records.report_document import read_report
-from launcher.records.run_folder import RunFolder
+from launcher.records.run_folder import DRY_RUN, RunFolder
 from launcher.workflow.history import ledger_entries
 from launcher.workflow.history.accuracy import run_accuracies
 from launcher.workflow.history.ledger import INDEX, folder_ledger
