@@ -114,7 +114,7 @@ def sides(comparison: Comparison) -> list[str]:
 
 
 def _side(quoted: Quote) -> str:
-    return "" if quoted.usd is None else f"{words.purchase(quoted.plan.place)}: {words.cost(quoted.usd, 'a run')}"
+    return "" if quoted.usd is None else f"{words.purchase(quoted.plan.place)}: {words.quoted_cost(quoted, 'a run')}"
 
 
 def _port(port: Port, width: int) -> list[str]:

@@ -159,7 +159,8 @@ def row_name(pair: Pair, *, short: bool) -> str:
             days = age(quote.price, option, today)
             ages += [days.days] if days.too_old and not days.to_come else []
     if ages:
-        return f"{name}, {max(ages)} {'d old' if short else 'days old'}"
+        span = f"{ages[0]}" if len(set(ages)) == 1 else f"{min(ages)} to {max(ages)}"
+        return f"{name}, {span} {'d old' if short else 'days old'}"
     if pair.refused_sides:
         return f"{name}, refused"
     if pair.unlisted_sides:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from launcher.answers.lines import fold
 from launcher.answers.table import Column, render
 from launcher.model.model_spec import ModelSpec
 from launcher.records.codec import Json, as_json
@@ -64,8 +65,8 @@ def table(models: Sequence[ModelSpec], width: int) -> list[str]:
     return render(columns, models, width)
 
 
-def page(model: ModelSpec) -> list[str]:
-    """One model in full."""
+def page(model: ModelSpec, width: int) -> list[str]:
+    """One model in full, at most `width` wide."""
     experts = f"{model.experts} experts, {model.experts_per_token} for each token, in {model.moe_layers} layers"
     lines = [
         ("parameters", f"{model.params_b:.5g} billion"),
@@ -82,7 +83,12 @@ def page(model: ModelSpec) -> list[str]:
         ("source", model.source),
         ("note", model.note),
     ]
-    return [f"  {name:<16}{text}" for name, text in lines if text]
+    return [
+        f"  {'' if number else name:<16}{piece}"
+        for name, text in lines
+        if text
+        for number, piece in enumerate(fold(text, width - 18))
+    ]
 
 
 def _attention(model: ModelSpec) -> str:

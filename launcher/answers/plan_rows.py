@@ -165,7 +165,7 @@ def _wide(short_id: str, quoted: Quote, note: str) -> tuple[str, ...]:
         words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else "unpriced",
         words.hours(hours.mid),
         words.between(words.hours(hours.low), words.hours(hours.high)),
-        words.dollars(usd.mid) if usd else "",
+        f"{'~' if quoted.is_derived else ''}{words.dollars(usd.mid)}" if usd else "",
         words.usd_bounds(usd),
         note,
     )

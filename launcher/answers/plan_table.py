@@ -137,7 +137,7 @@ def answer(priced: Priced) -> list[str]:
     best = priced.quote(1)
     if best.usd is None:
         return [f"{UNPRICED} The reasons are in the table."]
-    text = f"Cheapest:  {_run(best, best.usd)}."
+    text = f"Cheapest:  {_run(best)}."
     if best.commitment_usd is not None:
         text += f" It needs a commitment of ${words.dollars(best.commitment_usd)}."
     if best.incomplete:
@@ -145,19 +145,19 @@ def answer(priced: Priced) -> list[str]:
     return [text, *_other_family(priced), *refused_lines(priced, _run)]
 
 
-def _run(quoted: Quote, usd: UsdRange) -> str:
+def _run(quoted: Quote) -> str:
     place, done = quoted.plan.place, words.hours(quoted.hours.mid)
-    return f"{words.purchase(place)}: {words.cost(usd, 'a run')}, done in {done} h"
+    return f"{words.purchase(place)}: {words.quoted_cost(quoted, 'a run')}, done in {done} h"
 
 
-def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> list[str]:
+def refused_lines(priced: Priced, summary: Callable[[Quote], str]) -> list[str]:
     """Why a launch of the cheapest candidate would be refused, and the cheapest candidate that can be launched."""
     best, rank = priced.quote(1), priced.cheapest_allowed
     if best.gate.allows_launch:
         return []
     other = "No candidate can be launched with this plan and these prices."
     if rank is not None and (quoted := priced.row(rank)).usd is not None:
-        other = f"Cheapest that can be launched: {priced.short_id(rank)}, {summary(quoted, quoted.usd)}."
+        other = f"Cheapest that can be launched: {priced.short_id(rank)}, {summary(quoted)}."
     return [f"A launch would be refused: {best.gate.reason}.", other]
 
 
@@ -180,8 +180,8 @@ def _other_family(priced: Priced) -> list[str]:
     ported = port(train, gpu, trainium, priced.now.date())
     runs = ported.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {number_of(runs, 'run')}"
-    instances = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
-    text = f"Trainium: {priced.short_id(rank)}, {instances}: ${words.dollars(trainium.mid)} a run"
+    instances = f"{words.place_instances(sides[1].place)}, {words.option(sides[1].place)}"
+    text = f"Trainium: {priced.short_id(rank)}, {instances}: {words.total(priced.quote(rank))} a run"
     text += f"; the port of {weeks_text(ported.weeks.mid)} {back}."
     return [f"{text} {command(priced, 'compare')} shows why."]
 

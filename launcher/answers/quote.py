@@ -123,7 +123,7 @@ def answer_lines(quoted: Quote) -> list[str]:
     if quoted.usd is None:
         return [f"No total: {quoted.no_price_reason}."]
     label = "Total to finish" if quoted.serving is None else "A month"
-    lines = [f"{label}: {words.cost(quoted.usd)}" + (", incomplete" if quoted.incomplete else "")]
+    lines = [f"{label}: {words.quoted_cost(quoted)}" + (", incomplete" if quoted.incomplete else "")]
     if quoted.incomplete:
         lines.append(missing_text(quoted))
     if quoted.commitment_usd is not None:

@@ -95,7 +95,8 @@ def answer(priced: Priced, *, commands: bool = True) -> list[str]:
         why = f" {command(priced, 'compare')} shows why." if commands else ""
         lines.append(f"{name}  {_month(priced.quote(other))}{why}")
     return lines + refused_lines(
-        priced, lambda quoted, usd: f"{words.purchase(quoted.plan.place)}: {words.cost(usd, 'a month')}"
+        priced,
+        lambda quoted: f"{words.purchase(quoted.plan.place)}: {words.quoted_cost(quoted, 'a month')}",
     )
 
 
@@ -109,7 +110,7 @@ def _month(quoted: Quote) -> str:
     place, usd, outlook = quoted.plan.place, quoted.usd, quoted.serving
     if usd is None or outlook is None:
         return ""
-    text = f"{words.purchase(place)}: {words.cost(usd, 'a month')}"
+    text = f"{words.purchase(place)}: {words.quoted_cost(quoted, 'a month')}"
     if outlook.usd_per_million_output_tokens is not None:
         text += f", ${words.dollars(outlook.usd_per_million_output_tokens)} per million output tokens"
     elif outlook.usd_per_million_tokens is not None:

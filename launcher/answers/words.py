@@ -168,6 +168,11 @@ def cost(usd: UsdRange, unit: str = "") -> str:
     return f"${dollars(usd.mid)}{unit and f' {unit}'}" + (f" ({ends})" if ends else "")
 
 
+def quoted_cost(quoted: Quote, unit: str = "") -> str:
+    """The cost of a quote, with `~` before it if it rests on derived prices; "" without a total."""
+    return "" if quoted.usd is None else f"{'~' if quoted.is_derived else ''}{cost(quoted.usd, unit)}"
+
+
 def origin(source: str, basis: str, as_of: date | None) -> str:
     """The source of a number, its basis, and its day.
 

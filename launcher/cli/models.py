@@ -41,6 +41,6 @@ def models(
     if json:
         output.document(document(chosen))
     elif one is not None:
-        output.result(["", *page(one), ""])
+        output.result(["", *page(one, output.terminal_width()), ""])
     else:
         output.result(table(chosen, output.terminal_width()))

@@ -185,8 +185,8 @@ def ranges(
             y += HEAD
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
         name = f"{quoted.short_id} {name_of(quoted)}" if names is None else names[rank]
-        label, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
-        text = f"{label}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
+        label, usd = name_of(quoted) if names is None else name, words.total(quoted)
+        text = f"{label}: {usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
         texts.append(text)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'

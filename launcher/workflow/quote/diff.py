@@ -17,6 +17,7 @@ from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model.document import document
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError, reason_of
 from launcher.model.money import CostComponent
 from launcher.model.plan import Place
@@ -25,9 +26,10 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.units import number_of
+from launcher.model.values import describe
 from launcher.plan_layers import PROJECT_FILES
 from launcher.submit.revision import find_revision
-from launcher.targets.registry import billed_name
+from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
@@ -292,6 +294,8 @@ def _rate(quoted: Quote) -> str:
 def place_text(place: Place) -> str:
     """Nodes, purchase option and region, in words."""
     purchase = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
+    if place.option is PurchaseOption.SPOT and target_of(place.target).managed_spot:
+        purchase = f"managed {purchase}"
     instances = f"{place.nodes} × {billed_name(place)}" if place.instance_type else "Bedrock"
     return f"{instances}, {purchase} in {place.region}"
 
@@ -305,6 +309,9 @@ def _changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def _value_text(value: Any) -> str:
+    """A value of a plan in the notation of its file; a list of words as a command has it."""
+    if isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value)):
+        return describe(value)
     return "none" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -490,3 +490,14 @@ def test_verdict_names_the_side_whose_launch_is_refused(slipway, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     out = slipway("compare", str(EXAMPLES / "ec2/lora-g6e.yaml"), "--prices-as-of", "2026-11-20").out
     assert "A launch of the Trainium row would be refused." in " ".join(out.split())
+
+
+def test_row_of_prices_of_different_ages_has_both_ages(compare_plan):
+    """The p5en's spot price is of 2026-08-06, the trn2's of 2026-10-04."""
+    types = ["p5en.48xlarge", "trn2.48xlarge"]
+    target = {"kind": "parallelcluster", "instance_type": types, "nodes": 1, "region": "us-east-2"}
+    comparison = compare_plan(target=target, purchase={"option": "spot"})
+    (line,) = [line for line in page(comparison, 120) if line.startswith("    spot, ")]
+    ages = {(NOW.date() - side.price.as_of).days for side in (comparison.gpu, comparison.trainium)}
+    assert len(ages) == 2
+    assert line.startswith(f"    spot, {min(ages)} to {max(ages)} days old ")

@@ -106,6 +106,15 @@ def test_changed_choice_and_changed_price_are_distinguished(repository):
     assert plan.lines[0].change is LineChange.PRICE
 
 
+def test_mapping_and_managed_spot_are_shown_as_in_plan_and_quote(repository):
+    edit(repository / "jobs" / "job.yaml", "parallelcluster", "sagemaker-training")
+    edit(repository / "jobs" / "job.yaml", "nodes: 1", "nodes: {min: 1, max: 2}")
+    edit(repository / "jobs" / "job.yaml", "on-demand}", "spot}")
+    (plan,) = with_change("main").plans
+    assert 'target.nodes: {"min": 1, "max": 2}, before 1' in plan.why
+    assert any(", managed spot in us-east-1, before " in reason for reason in plan.why)
+
+
 BASE = TRAIN.replace("name: job\n", "")
 
 
