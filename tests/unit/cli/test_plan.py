@@ -563,26 +563,6 @@ def test_screen_counts_the_rows_that_it_leaves_out(price_text):
     assert more_rows(offers, offers.considered) == ""
 
 
-def test_derived_total_has_its_sign_in_every_table_and_sentence(price_text):
-    """The spot price of SageMaker in us-east-1 is derived from EC2's."""
-    offers = price_text("""
-slipway: 1
-name: managed
-workload: {train: {model: llama-3.1-8b, tokens_b: 2}}
-target: {kind: sagemaker-training, region: us-east-1, instance_type: [ml.p5.48xlarge, ml.trn1.32xlarge], nodes: 1}
-purchase: {option: spot}
-""")
-    quoted, trainium = offers.quote(1), offers.quote(2)
-    assert quoted.is_derived
-    assert trainium.is_derived
-    total = words.total(quoted)
-    table = " ".join(" ".join(page(offers, 120, everything=True)).split())
-    assert f"managed spot in us-east-1: {total} a run" in table
-    assert f"1 × ml.trn1.32xlarge, managed spot: {words.total(trainium)} a run" in table
-    assert f" {total.replace('$', '')} " in table
-    assert f"Total to finish: {total} " in " ".join(quote_page(quoted, 1, 80, offers, explained=True))
-
-
 def test_unpriced_rows_are_counted_where_each_row_is_a_candidate(price_text):
     offers = price_text(WITH_UNPRICED)
     assert len(offers.candidates) == offers.considered > 1
