@@ -26,7 +26,6 @@ from launcher.pricing.commitments import commitment, commitment_assumptions
 from launcher.pricing.compute import ComputeCost, boot_hours, compute_cost
 from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.job_hours import FOREVER_H
-from launcher.pricing.normal import root
 from launcher.pricing.offers import price_key
 from launcher.pricing.policies import policies
 from launcher.pricing.spot_prices import spot_price
@@ -38,8 +37,11 @@ from launcher.pricing.uncounted import uncounted_assumptions
 
 TINY_USD = 1e-6
 MAX_RATE = 1e9
-SAME_RATE = 1e-6
-"""Relative precision of a break-even: that of the dollars is a cent."""
+SAME_RATE, CLOSE = 1e-6, 1e-5
+"""Relative precision of a break-even; where the dollars are as close as this, one more straight line has it."""
+STEPS, LINES = 60, 8
+"""Rates that the search for a break-even tries at most, and those of them on straight lines through the last two: the
+dollars grow almost evenly with the rate. At a jump of their median only halves end the search."""
 MAX_INTERRUPTIONS = 1e9
 """A job with more interruptions never ends."""
 
@@ -52,26 +54,29 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
     price = candidate.offer.price
     if rival_usd is None or candidate.usd is None or candidate.hazard is None or not isinstance(price, Price):
         return None
-    target = float(rival_usd)
-    excess = _excess(candidate, target)
-    least, high = FIRST_RATES
-    if excess(least) >= 0.0:
-        return least
-    # The dollars grow almost evenly with the rate: the first guess is where a straight line reaches the rival.
-    slope = excess(high) - excess(least)
-    high = min(MAX_RATE, -excess(least) / slope * high) if slope > 0.0 else high
-    while high < MAX_RATE and excess(high) < 0.0:
-        high *= 4
-    return root(excess, least, high, precision=SAME_RATE)
+    excess = _excess(candidate, max(float(rival_usd), TINY_USD))
+    last, rate = FIRST_RATES
+    if excess(last) >= 0.0:
+        return last
+    least, most = last, MAX_RATE
+    for step in range(STEPS):
+        value, before = excess(rate), excess(last)
+        least, most = (max(least, rate), most) if value < 0.0 else (least, min(most, rate))
+        last, rate = rate, rate - value * (rate - last) / (value - before) if value != before else most
+        if (abs(value) < CLOSE and least <= rate <= most) or most - least <= SAME_RATE * most:
+            break
+        if step >= LINES or not least < rate < most:
+            rate = (least + most) / 2 if most < MAX_RATE else min(MAX_RATE, 4.0 * last)
+    return min(max(rate, least), most)
 
 
 def _excess(candidate: TrainingCandidate, target: float) -> Callable[[float], float]:
-    """The logarithm of the total over the target, by the interruption rate, with the best interval at each rate."""
+    """How far the total exceeds the target, as a share of it, by the rate of interruptions and its best interval."""
 
     @lru_cache
     def excess(rate: float) -> float:
         usd = candidate.at_rate(rate).usd
-        return math.inf if usd is None else math.log(max(float(usd), TINY_USD) / max(target, TINY_USD))
+        return math.inf if usd is None else float(usd) / target - 1.0
 
     return excess
 

@@ -6,6 +6,8 @@ import pytest
 
 from launcher.planning.start_up import BOOT_H
 from launcher.pricing.interruptible import on_spot
+from launcher.pricing.joint import wall_hours
+from launcher.pricing.quoting import break_even
 
 OPEN = {
     "workload": {"train": {"hours": None, "tokens_b": 5}},
@@ -33,6 +35,21 @@ def test_spot_at_the_break_even_rate_costs_the_same_as_on_demand(priced, model):
     there = of(priced({**over(edge), "workload": train}), "spot")
     # Small losses count in closed form, greater ones as a sum: at the change the median moves by less than 0.1 %.
     assert float(there.usd.mid) == pytest.approx(float(fixed.usd.mid), rel=1e-3)
+
+
+@pytest.mark.parametrize("usd", ["25", "35", "48"])
+def test_break_even_is_found_with_few_distributions_and_costs_what_its_rival_does(priced, usd):
+    train = {"train": {"hours": None, "tokens_b": 5, "model": "llama-3.1-8b"}}
+    purchase = {**OPEN["purchase"], "price_overrides": {"p5.48xlarge/spot": usd}}
+    priced_plan = priced({**OPEN, "workload": train, "purchase": purchase})
+    # Candidates alone: the quote of one has its break-even.
+    candidate, rival = (
+        next(one for one in priced_plan.candidates if one.place.option == option) for option in ("spot", "on-demand")
+    )
+    wall_hours.cache_clear()
+    edge = break_even(candidate, rival.usd)
+    assert wall_hours.cache_info().misses <= 8
+    assert float(candidate.at_rate(edge).usd) == pytest.approx(float(rival.usd), rel=1e-5)
 
 
 def test_spot_dearer_without_interruptions_breaks_even_at_zero(priced):
