@@ -11,9 +11,11 @@ plays the same model event by event with separate code.
 """
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -99,14 +101,11 @@ class Losses(NamedTuple):
 
     def times(self, share: float) -> "Losses":
         """The losses of a job of another length."""
-        parts = self.parts * share
-        shorter = min(1.0, parts) / min(1.0, self.parts) if self.events else 1.0
-        if shorter == 1.0:
-            return self._replace(events=self.events * share, parts=parts)
-        one = self.least + (self.one - self.least) * shorter
-        return Losses(
-            self.events * share, one, self.variance_of_one * shorter**2, self.least, parts, repeated=self.repeated
-        )
+        _, one, variance, least, parts, repeated = self
+        shorter = min(1.0, parts * share) / min(1.0, parts) if self.events else 1.0
+        if shorter != 1.0:
+            one, variance = least + (one - least) * shorter, variance * shorter**2
+        return Losses(self.events * share, one, variance, least, parts * share, repeated)
 
     @property
     def load(self) -> float:
@@ -194,7 +193,8 @@ def merged(blocks: list[Block], least: float) -> list[Block]:
         second += weight * (mean * mean + half * half / 3.0)
         if total >= least or index == last:
             middle = first / total
-            result.append((total, middle, math.sqrt(max(0.0, 3.0 * (second / total - middle * middle)))))
+            square = 3.0 * (second / total - middle * middle)
+            result.append((total, middle, math.sqrt(square) if square > 0.0 else 0.0))
             total = first = second = 0.0
     return result
 
@@ -219,8 +219,10 @@ def lost_blocks(losses: Losses, rate: Spread, count: int, least: float) -> list[
             for chance, number, about in _numbers(losses.events * factor, losses.load * factor, 2 * count):
                 chances[number, about] = chances.get((number, about), 0.0) + weight * chance
         numbers = [(chance, *number) for number, chance in chances.items()]
+    sqrt = math.sqrt
     blocks = [
-        (chance, number * one, math.sqrt((about * one) ** 2 + number * square)) for chance, number, about in numbers
+        (chance, number * one, sqrt((about * one) ** 2 + number * square if about else number * square))
+        for chance, number, about in numbers
     ]
     return merged(blocks, least)
 
@@ -256,11 +258,12 @@ def _numbers(events: float, load: float, most: int) -> list[Block]:
 class Points:
     """A distribution made of blocks: the chance of at most a value lies on straight lines between points."""
 
-    __slots__ = ("_reached", "_values", "blocks", "mean")
+    __slots__ = ("_blocks", "_reached", "_values", "mean")
 
     def __init__(self, blocks: list[Block], mean: float) -> None:
         """`blocks` have probabilities that add up to 1."""
-        self.blocks, self.mean = blocks, mean
+        # Arrays: lists of floats take several times the memory.
+        self._blocks, self.mean = array("d", chain.from_iterable(blocks)), mean
         changes: list[tuple[float, float, float]] = []
         for weight, middle, half in blocks:
             if half > middle * THINNEST:
@@ -269,19 +272,26 @@ class Points:
             else:
                 changes.append((middle, 0.0, weight))
         changes.sort()
-        values: list[float] = []
-        reached: list[float] = []
+        values, reached = array("d"), array("d")
         self._values, self._reached = values, reached
         last, density, total = changes[0][0], 0.0, 0.0
         for value, more, jump in changes:
             total += density * (value - last)
-            # The line up to a value that is likely as such ends at its lower chance.
-            for reached_there in (total, total + jump) if jump else (total,):
+            values.append(value)
+            reached.append(total)
+            if jump:
+                # The line up to a value that is likely as such ends at its lower chance.
+                total += jump
                 values.append(value)
-                reached.append(reached_there)
-            total += jump
+                reached.append(total)
             density += more
             last = value
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks."""
+        numbers = iter(self._blocks)
+        return list(zip(numbers, numbers, numbers, strict=True))
 
     def at(self, probability: float) -> float:
         """The value not exceeded with this probability."""
@@ -365,7 +375,7 @@ class JobHours(NamedTuple):
     interruption_rate: Spread = Spread()
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def wall_hours(job: JobHours) -> Outcomes:
     """The distribution of a job's wall hours."""
     running, speed = job.running, job.speed
@@ -460,24 +470,6 @@ class RandomPrice(NamedTuple):
         points = normal_points(COARSE)
         return sum(self.within(self.mid * math.exp(self.scale * z)) for z in points) / len(points)
 
-    def chances_summed(self) -> Callable[[float], float]:
-        """The chance of at most a price, summed over the logarithm of the price, in `scale`, up to a given one."""
-        ends = (self.floor, -math.inf), (self.ceiling, math.inf)
-        least, most = (math.log(end / self.mid) / self.scale if 0.0 < end < math.inf else far for end, far in ends)
-        erfc, exp, root_of_two, root_of_two_pi = math.erfc, math.exp, ROOT_OF_TWO, ROOT_OF_TWO_PI
-
-        def summed(z: float) -> float:
-            return z * 0.5 * erfc(-z / root_of_two) + exp(-z * z / 2.0) / root_of_two_pi
-
-        before, after = summed(max(least, -FARTHEST)), summed(min(most, FARTHEST))
-
-        def between(z: float) -> float:
-            if z <= least:
-                return 0.0
-            return after - before + z - most if z >= most else summed(z) - before
-
-        return between
-
 
 def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probability: float) -> float:
     """A percentile of price x hours + other costs; in each cell the hours spread evenly in logarithms.
@@ -494,26 +486,43 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
 
 
 def _excess(price: RandomPrice, bills: Sequence[tuple[float, float]], probability: float) -> Callable[[float], float]:
-    """How far the chance of at most a total exceeds a probability, as a share of it, by the total."""
+    """How far the chance of at most a total exceeds a probability, as a share of it, by the total.
+
+    The chance of at most a price, summed over its logarithm in `scale` up to z, is a line above the ceiling.
+    """
     weights = [1.0, *(weight for weight, _, _ in cells(len(bills) - 1))]
-    scale, log, summed = price.scale, math.log, price.chances_summed()
+    scale, log, erfc, exp = price.scale, math.log, math.erfc, math.exp
+    root_of_two, root_of_two_pi = ROOT_OF_TWO, ROOT_OF_TWO_PI
+    ends = (price.floor, -math.inf), (price.ceiling, math.inf)
+    least, most = (log(end / price.mid) / scale if 0.0 < end < math.inf else far for end, far in ends)
+    first, last = (
+        z * 0.5 * erfc(-z / root_of_two) + exp(-z * z / 2.0) / root_of_two_pi
+        for z in (max(least, -FARTHEST), min(most, FARTHEST))
+    )
+    between = last - first
     parts = [
         (weight, other, log(max(hours * price.mid, SMALLEST)))
         for weight, (hours, other) in zip(weights, bills, strict=True)
     ]
 
     def excess(usd: float) -> float:
+        # One loop without calls of Python: it runs for each of the totals that the search for a percentile tries.
         reached, before, sum_before = 0.0, math.inf, 0.0
         for weight, other, middle in parts:
             rest = usd - other
             z = (log(rest) - middle) / scale if rest > 0.0 else -FARTHEST
-            if before < math.inf:
-                z = min(z, before - THINNEST)
-                sum_here = summed(z)
-                reached += weight * (sum_before - sum_here) / (before - z)
+            if z > before - THINNEST:  # noqa: PLR1730 - min takes several times as long
+                z = before - THINNEST
+            if z <= least:
+                # So is that of all that follow: they add nothing.
+                reached += weight * sum_before / (before - z)
+                break
+            if z >= most:
+                summed = between + z - most
             else:
-                sum_here = summed(z)
-            before, sum_before = z, sum_here
+                summed = z * 0.5 * erfc(-z / root_of_two) + exp(-z * z / 2.0) / root_of_two_pi - first
+            reached += weight * (sum_before - summed) / (before - z)
+            before, sum_before = z, summed
         return reached / probability - 1.0
 
     return excess

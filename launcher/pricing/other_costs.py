@@ -31,6 +31,11 @@ class OtherCosts:
     def __init__(self, lines: tuple[Line, ...]) -> None:
         self.lines = lines
         self._priced = tuple(line for line in lines if isinstance(line.price, Price))
+        self._derived = [
+            (line, float(line.price.usd))
+            for line in lines
+            if isinstance(line.price, Price) and line.price.basis is Basis.DERIVED
+        ]
         self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
         self._unpriced = tuple(line for line in lines if isinstance(line.price, Unpriced))
         self.unknown_fees = tuple(dict.fromkeys(unpriced.fee for unpriced in self._unpriced if unpriced.fee))
@@ -147,13 +152,8 @@ class OtherCosts:
         """The properties of the lines other than their dollars."""
         if size not in self._summaries:
             amounts = size.amounts
-            quantities = [line.quantity(amounts) for line in self._priced]
-            counted = tuple([bool(quantity) for quantity in quantities])
-            derived = [
-                float(line.price.usd) * quantity
-                for line, quantity in zip(self._priced, quantities, strict=True)
-                if quantity and isinstance(line.price, Price) and line.price.basis is Basis.DERIVED
-            ]
+            counted = tuple([bool(line.quantity(amounts)) for line in self._priced])
+            derived = [usd * quantity for line, usd in self._derived if (quantity := line.quantity(amounts))]
             if counted not in self._dates:
                 self._dates[counted] = self._dates_of(counted)
             self._summaries[size] = OtherCostsSummary(

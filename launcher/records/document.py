@@ -15,7 +15,7 @@ from launcher.model.record import Class, record
 T = TypeVar("T")
 OMITTED: Mapping[str, bool] = {"omitted": True}
 """The metadata of a field whose key is left out if its value is None."""
-MOST_KEPT = 16_384
+MOST_KEPT = 4_096
 """Results that `by_identity` keeps at most."""
 
 
