@@ -131,9 +131,8 @@ def answer_lines(quoted: Quote) -> list[str]:
     if quoted.cash_after_credits_usd is not None:
         lines.append(f"Cash after credits: ${words.dollars(quoted.cash_after_credits_usd)}")
     if quoted.left_up_usd_per_hour and quoted.serving is None:
-        rate = words.dollars(quoted.left_up_usd_per_hour)
-        rate = f"at least ${rate}" if quoted.incomplete else f"${rate}"
-        lines.append(f"While it stays up, it costs {rate} an hour until slipway down {quoted.plan.name}.")
+        least = "at least " if quoted.incomplete else ""
+        lines.append(f"While nodes run {least}{quote_screen.running_text(quoted)}; {quote_screen.afterwards(quoted)}.")
     return lines
 
 

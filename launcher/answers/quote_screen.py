@@ -109,8 +109,7 @@ def _work(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     span = f"{words.hours(hours.low)} to {words.hours(hours.high)} h"
     yield "Finished in", f"{words.hours(hours.mid)} h", f"{span}{first}"
     if quoted.usd_per_hour is not None:
-        running = words.dollars(quoted.running_usd_per_hour or quoted.usd_per_hour)
-        yield "While nodes run", f"${running}/h", _afterwards(quoted)
+        yield "While nodes run", running_text(quoted), afterwards(quoted)
 
 
 def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str, str]]:
@@ -144,7 +143,12 @@ def _total(quoted: Quote) -> Iterator[str]:
         yield f"{words.usd(quoted.cash_after_credits_usd)} in cash after credits"
 
 
-def _afterwards(quoted: Quote) -> str:
+def running_text(quoted: Quote) -> str:
+    """What an hour costs while the nodes run."""
+    return f"${words.dollars(quoted.running_usd_per_hour or quoted.usd_per_hour)}/h"
+
+
+def afterwards(quoted: Quote) -> str:
     """What stays billed after the job."""
     left, name = quoted.left_up_usd_per_hour, shlex.quote(quoted.plan.name)
     if quoted.plan.place.option in PREPAID:

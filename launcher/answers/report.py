@@ -238,16 +238,16 @@ def left_up(report: Report) -> list[str]:
     nodes, types = report.usd_per_hour, report.attempts[-1].instance_types if report.attempts else ()
     nodes = None if nodes is None else report.rates.for_types(types, nodes)
     costs = "in AWS it would cost" if report.simulated else "it costs"
-    amount = f"{words.usd(rate)} an hour"
+    amount = f"{words.usd(rate)}/h"
     if report.endpoint is not None:
         amount = f"about {amount} at the quoted load"
     elif report.rates.tail_h and nodes is not None:
         most = words.dollars(rate + nodes)
-        end = _TAIL_ENDS.get(report.scheduler, "the idle timeout has stopped them")
-        later = f"after {end}, {amount} until slipway down {report.name}"
+        end = _TAIL_ENDS.get(report.scheduler, "the idle stop")
+        later = f"after {end} {amount} until slipway down {report.name}"
         shows = "" if report.simulated else " slipway cost shows the rate now."
-        return [f"While its nodes run, {costs} about ${most} an hour; {later}.{shows}"]
+        return [f"While nodes run, {costs} about ${most}/h; {later}.{shows}"]
     elif report.status is RunStatus.RUNNING and nodes is not None and rate < nodes:
         most, later = words.dollars(rate + nodes), f"{amount} until slipway down {report.name}"
-        return [f"While the job runs, {costs} about ${most} an hour; after it, {later}."]
+        return [f"While the job runs, {costs} about ${most}/h; after the job {later}."]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]

@@ -75,7 +75,7 @@ def test_hourly_cost_of_a_cluster_includes_nodes_idle_after_the_job() -> None:
     report = replace(REPORT, stacks=stacks, left_up_usd_per_hour=Decimal("0.29"), rates=RunRates(tail_h=0.1))
     text = " ".join(" ".join(page(report, 80)).split())
     both = REPORT.usd_per_hour + Decimal("0.29")
-    assert f"about ${both:.2f} an hour; after the idle timeout has stopped them, $0.29 an hour until slipway" in text
+    assert f"about ${both:.2f}/h; after the idle stop $0.29/h until slipway" in text
     assert ("slipway cost shows the rate now" in text) == (not REPORT.simulated)
     real = " ".join(" ".join(page(replace(report, simulated=False), 80)).split())
     assert "slipway cost shows the rate now" in real
@@ -86,8 +86,8 @@ def test_hourly_cost_of_nodes_that_end_with_their_job_is_named_while_it_runs() -
     ended = replace(REPORT, stacks=stacks, left_up_usd_per_hour=Decimal("0.05"), simulated=False)
     running = " ".join(" ".join(page(replace(ended, status=RunStatus.RUNNING), 80)).split())
     both = REPORT.usd_per_hour + Decimal("0.05")
-    assert f"While the job runs, it costs about ${both:.2f} an hour; after it, $0.05 an hour until slipway" in running
-    assert "While it stays up, it costs $0.05 an hour until slipway" in " ".join(" ".join(page(ended, 80)).split())
+    assert f"While the job runs, it costs about ${both:.2f}/h; after the job $0.05/h until slipway" in running
+    assert "While it stays up, it costs $0.05/h until slipway" in " ".join(" ".join(page(ended, 80)).split())
     stay = replace(ended, status=RunStatus.RUNNING, left_up_usd_per_hour=REPORT.usd_per_hour + 1)
     assert "While the job runs" not in " ".join(page(stay, 80))
 
@@ -131,14 +131,14 @@ def test_report_without_a_tail_names_none() -> None:
 
 @pytest.mark.parametrize(
     "scheduler, end",
-    [("slurm", "the idle timeout has stopped them"), ("ec2", "the idle tail"), ("sagemaker", "the warm pool")],
+    [("slurm", "the idle stop"), ("ec2", "the idle tail"), ("sagemaker", "the warm pool")],
 )
 def test_cost_until_down_names_what_ends_the_nodes(scheduler: str, end: str) -> None:
     stacks = (("slipway-job-training", "CREATE_COMPLETE"),)
     rates = RunRates(tail_h=0.1)
     report = replace(REPORT, scheduler=scheduler, stacks=stacks, left_up_usd_per_hour=Decimal("0.29"), rates=rates)
     text = " ".join(" ".join(page(report, 80)).split())
-    assert f"an hour; after {end}, $0.29 an hour until slipway down" in text
+    assert f"/h; after {end} $0.29/h until slipway down" in text
 
 
 @pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])
@@ -154,7 +154,7 @@ def test_endpoint_report_page_shows_the_hourly_cost_until_removal() -> None:
     report = replace(
         REPORT, attempts=(), endpoint=ENDPOINT, stacks=stacks, left_up_usd_per_hour=Decimal("40.45"), simulated=False
     )
-    line = f"While it stays up, it costs about $40.45 an hour at the quoted load until slipway down {report.name}."
+    line = f"While it stays up, it costs about $40.45/h at the quoted load until slipway down {report.name}."
     assert line in " ".join(" ".join(page(report, 80)).split())
     removed = replace(report, stacks=(("slipway-chat-serving", REMOVED),))
     assert "While it stays up" not in " ".join(page(removed, 80))

@@ -332,9 +332,7 @@ class TestUsed:
         assert f"${used:,.0f}: job hours at" in text
         assert f"left ${unused:,.0f} of the prepaid fee unused: ${quoted.usd.mid:,.0f} in all" in text
         assert document["left_up_usd_per_hour"] == money(quoted.left_up_usd_per_hour)
-        assert (
-            f"While it stays up, it costs ${quoted.left_up_usd_per_hour:,.2f} an hour until slipway down job." in text
-        )
+        assert f"While it stays up, it costs ${quoted.left_up_usd_per_hour:,.2f}/h until slipway down job." in text
 
 
 class TestRunning:
