@@ -438,7 +438,6 @@ class TestJob:
     @pytest.mark.parametrize(
         "run, path",
         [
-            ({"image": "team/trainer:1 --privileged"}, "run.image"),
             ({"image": "--privileged"}, "run.image"),
             ({"image": "team/trainer:1", "container": "none"}, "run.container"),
             ({"container": "docker"}, "run.image"),

@@ -303,7 +303,7 @@ class TestFindings:
         assert self.codes(on_kubernetes(target=target), catalog) == ["image-missing"]
         assert self.codes(on_kubernetes(target=target, run={"image": "team/trainer:1"}), catalog) == []
 
-    @pytest.mark.parametrize("image", ["Trainer", "a b", "team/trainer@sha256:12", "/fsx/trainer.sqsh", "-x"])
+    @pytest.mark.parametrize("image", ["Trainer", "team/trainer@sha256:12", "/fsx/trainer.sqsh", "-x"])
     def test_invalid_image_reference_is_refused(self, on_kubernetes, catalog, image):
         assert self.codes(on_kubernetes(run={"image": image}), catalog) == ["not-an-image"]
 
