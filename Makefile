@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made with
 #   SLURM=0, TORCH=0    leave out the tests on a real Slurm, the tests that need torch
-#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons; at most 9, of 2.5 GB each
+#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons; at most 10, of 2.5 GB each
 #   ARGS="-k network"   further words for pytest
 #   BASE=HEAD~3         `make test-changed` compares with this commit instead of the fork from main
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the locked ones
@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 SLURM ?= 1
 TORCH ?= 1
-WORKERS ?= $(or $(shell awk '/^MemTotal/ {n = int($$2 / 2500000); print (n > 9 ? 9 : (n < 2 ? 2 : n))}' /proc/meminfo 2>/dev/null),4)
+WORKERS ?= $(or $(shell awk '/^MemTotal/ {n = int($$2 / 2500000); print (n > 10 ? 10 : (n < 2 ? 2 : n))}' /proc/meminfo 2>/dev/null),4)
 ARGS ?=
 export SLURM TORCH
 
@@ -198,9 +198,11 @@ lint: setup ## ruff, mypy, import rules
 
 # mypy takes half a minute of one core while tests wait for daemons: it runs beside them, and is heard at the end. What fails
 # beside other tests is run once more, alone, and said: ten tests at most, and never a run that ended otherwise.
+# In a new clone each worker would compile the tests' modules: one process does it first.
 test: components ## lint and all tests
 	@log=$$(mktemp) && failed=$$(mktemp) && trap 'rm -f "$$log" "$$failed"; kill $$lint 2>/dev/null' EXIT; \
 	    $(MAKE) --no-print-directory lint >"$$log" 2>&1 & lint=$$!; \
+	    [ -d tests/__pycache__ ] || $(bin)/python -m pytest --collect-only -q >/dev/null; \
 	    SLIPWAY_FAILED=$$failed $(pytest) $(ARGS); tests=$$?; \
 	    wait $$lint; linted=$$?; \
 	    if [ $$tests = 1 ] && [ -s "$$failed" ] && [ $$(wc -l <"$$failed") -le 10 ]; then \
