@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made with
 #   SLURM=0, TORCH=0    leave out the tests on a real Slurm, the tests that need torch
-#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons; at most 10, of 2.5 GB each
+#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons; at most 10, of 2.4 GB each
 #   ARGS="-k network"   further words for pytest
 #   BASE=HEAD~3         `make test-changed` compares with this commit instead of the fork from main
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the locked ones
@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 SLURM ?= 1
 TORCH ?= 1
-WORKERS ?= $(or $(shell awk '/^MemTotal/ {n = int($$2 / 2500000); print (n > 10 ? 10 : (n < 2 ? 2 : n))}' /proc/meminfo 2>/dev/null),4)
+WORKERS ?= $(or $(shell awk '/^MemTotal/ {n = int($$2 / 2400000); print (n > 10 ? 10 : (n < 2 ? 2 : n))}' /proc/meminfo 2>/dev/null),4)
 ARGS ?=
 export SLURM TORCH
 
