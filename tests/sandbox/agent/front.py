@@ -31,12 +31,14 @@ class Front(ThreadingHTTPServer):
         self.begun = []
         self.held = threading.Event()
         self.over = threading.Event()
+        self.closed = False
 
     def __enter__(self):
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, *_):
+        self.closed = True
         self.over.set()
         self.shutdown()
         self.server_close()
@@ -92,6 +94,9 @@ class FrontHandler(QuietHandler):
             return
         if action == "before":
             self.server.hold()
+        if self.server.closed:
+            self.close_connection = True  # a late request must not reach the bucket of the next test
+            return
         status, headers, content = self.server.forward(self.method, self.path, body, dict(self.headers))
         if action == "after":
             self.server.hold()
