@@ -65,6 +65,8 @@ $(made)/uv: requirements.lock $(made)/venv
 
 $(made)/packages: requirements.lock $(made)/uv
 	$(uv_install) --require-hashes -r requirements.lock
+	@# uv leaves that to their first use, when ten tests do it at once; of the CDK's 330 packages few are used.
+	@$(bin)/python -m compileall -q -j 0 -x '/(aws_cdk|tests?)/' .venv/lib/python3*/site-packages || true
 	@touch $@
 
 $(made)/project: pyproject.toml $(made)/packages
