@@ -117,7 +117,9 @@ def test_failing_workers_of_continuous_provisioning_are_replaced_until_the_guard
 
     def failures():
         events = sagemaker.list_cluster_events(ClusterName=name, InstanceGroupName="workers")["Events"]
-        return [event for event in events if "has Failed" in event["Description"]]
+        failed = [event for event in events if "has Failed" in event["Description"]]
+        assert failed == events, "an instance whose scripts still run has not started"
+        return failed
 
     until(lambda: len(failures()) >= 4)
     assert sizes(client, "again") == {"controller": (1, 1), "workers": (0, 2)}

@@ -27,7 +27,7 @@ from moto.sagemaker.models import ClusterNode, sagemaker_backends
 from launcher.catalog.load import load
 from launcher.sandbox.aws import boot_scripts
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.pod_cluster import FAILURE, EmulatedPodCluster
+from launcher.sandbox.aws.pod_cluster import FAILURE, RUNNING, EmulatedPodCluster
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import ec2_type, script_place
 from launcher.sandbox.cluster.registry import Registry
@@ -74,13 +74,14 @@ def _replace(cluster: EmulatedPodCluster, join: Callable[[str, str], None]) -> N
     known: Mapping[str, Any] = sagemaker_backends[cluster.account_id][cluster.region_name].clusters
     while not over.wait(REPLACED_S) and cluster.waiting and known.get(cluster.cluster_name) is cluster:
         for logical_id, group in list(cluster.waiting.items()):
-            instance_id = cluster.add(group)
+            instance_id = cluster.add(group, tried=True)
             failure = _failure(cluster, instance_id)
             if failure:
                 _terminate(cluster, instance_id, logical_id, failure)
             elif cluster.waiting.pop(logical_id, None) is None:
                 cluster.nodes.pop(instance_id, None)
             else:
+                cluster.nodes[instance_id].status = RUNNING
                 cluster.check_on_start([instance_id])
                 join(group, instance_id)
 

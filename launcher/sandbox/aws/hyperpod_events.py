@@ -14,7 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
 from moto.sagemaker.models import ClusterNode
 
-from launcher.sandbox.aws.pod_cluster import EmulatedPodCluster
+from launcher.sandbox.aws.pod_cluster import PENDING, EmulatedPodCluster
 from launcher.sandbox.cluster.hyperpod_request import CONTINUOUS
 
 _RESOURCE = "Instance"
@@ -49,7 +49,8 @@ def details(pod: EmulatedPodCluster, event_id: str) -> dict[str, Any]:
 def _events(pod: EmulatedPodCluster) -> list[dict[str, Any]]:
     if not pod.continuous:
         raise ValidationError(message=f"events are for clusters whose NodeProvisioningMode is {CONTINUOUS}")
-    return [*pod.failed_starts, *(_start_event(pod, id_, node) for id_, node in list(pod.nodes.items()))]
+    started = [(id_, node) for id_, node in list(pod.nodes.items()) if node.status != PENDING]
+    return [*pod.failed_starts, *(_start_event(pod, id_, node) for id_, node in started)]
 
 
 def _start_event(pod: EmulatedPodCluster, id_: str, node: ClusterNode) -> dict[str, Any]:

@@ -93,6 +93,8 @@ class EmulatedPodCluster:
         ]
         if not with_logical_ids:
             return summaries
+        # An instance that is tried is listed as the node that waits for it.
+        summaries = [summary for summary in summaries if summary["InstanceStatus"]["Status"] != PENDING]
         waiting = [
             {
                 "InstanceGroupName": group,
@@ -141,11 +143,11 @@ class EmulatedPodCluster:
             id_ for id_, node in self.nodes.items() if node.instance_group_name == group_name and node.status == RUNNING
         ]
 
-    def add(self, group_name: str) -> str:
-        """Add an instance to a group; return its id."""
+    def add(self, group_name: str, *, tried: bool = False) -> str:
+        """Add an instance to a group; return its id. It is pending if it is `tried` for a node that waits for one."""
         group = self.groups[group_name]
         instance_id = f"i-{secrets.token_hex(9)[:17]}"
-        self.nodes[instance_id] = ClusterNode(
+        node = ClusterNode(
             region_name=self.region_name,
             account_id=self.account_id,
             cluster_name=self.cluster_name,
@@ -156,4 +158,6 @@ class EmulatedPodCluster:
             node_id=instance_id,
             threads_per_core=group.get("ThreadsPerCore"),
         )
+        node.status = PENDING if tried else node.status
+        self.nodes[instance_id] = node
         return instance_id
