@@ -91,7 +91,7 @@ class TestShell:
 
     def test_truncated_answer_reported_as_unreachable(self, sshd, shell):
         with pytest.raises(UnreachableError, match="the answer was incomplete"):
-            shell.run("echo half; kill -9 $(ps -o ppid= $PPID) $PPID")
+            shell.run("echo half; sleep 1; kill -9 $(ps -o ppid= $PPID) $PPID")
 
 
 class TestPut:
