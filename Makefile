@@ -42,7 +42,7 @@ help: ## this list
 # ---------------------------------------------------------------------------------------------------------------- set-up
 
 setup: $(made)/project $(made)/cdk-cli $(bin)/cdk ## .venv with slipway, cdk and all test tools, from the lock files
-	@# Installers compile a wheel but not a working tree, and where Python may not write bytecode each command would do it.
+	@# No installer compiles a working tree, and where Python may not write bytecode each command would do it.
 	@$(bin)/python -m compileall -q -j 0 infra launcher templates
 
 $(made)/venv:
